@@ -192,9 +192,24 @@ TRAVERSALS = [
         ones("B", "C"),
     ),
     Case(
-        "a loop emits its node at its hop",
+        "a loop on the way is a detour",
         'match { $p: P { name: "A" } $p next{2,2} $q } return { $q.name }',
-        ones("C"),
+        [],
+    ),
+    Case(
+        "no hop is the node itself",
+        'match { $p: P { name: "B" } $p next{0,1} $q } return { $q.name }',
+        ones("B", "C"),
+    ),
+    Case(
+        "as far as edges lead",
+        'match { $p: P { name: "B" } $p next{2,} $q } return { $q.name }',
+        ones("A"),
+    ),
+    Case(
+        "hops from none to wherever edges lead, checked",
+        "match { $p: P $q: P $p next{0,} $q } return { count($q) as n }",
+        ones(9),
     ),
     Case(
         "a loop at the source",
@@ -234,7 +249,7 @@ TRAVERSALS = [
     Case(
         "undirected, several hops",
         'match { $p: P { name: "B" } $p <next>{2,3} $q } return { $q.name }',
-        ones("C"),
+        [],
     ),
     Case(
         "an edge between two types does not chain",
@@ -269,7 +284,9 @@ BLOCKS = [
     Case("an unknown is not found", gallery("not { $g.floor > 1 }"), ones("G1", "G3")),
     Case("negations nest", artwork("not { $a hangs $g not { $g.floor = 1 } }"), ones("A1", "A3")),
     Case(
-        "hops inside are honoured", "match { $p: P not { $p next{2,2} $q } } return { $p.name }", []
+        "hops inside are honoured",
+        "match { $p: P not { $p next{2,2} $q } } return { $p.name }",
+        ones("A"),
     ),
     Case(
         "optional keeps the row",
@@ -499,3 +516,11 @@ def test_an_object_has_python_values_and_is_a_struct_of_arrow(graph: Graph) -> N
     table = result.arrow()
     assert table["a"].to_pylist() == [shown]
     assert table.schema.field("a").type.field("seen_at").type == pa.timestamp("ms", "UTC")
+
+
+def test_a_traversal_without_a_bound_ends_at_the_setting(root: Path) -> None:
+    settings = Settings(durability=Durability.RELAXED, query_hops_max=1)
+    graph = open_graph(str(root), mode=Mode.READ_ONLY, settings=settings)
+    body = 'match { $p: P { name: "B" } $p next{1,} $q } return { $q.name }'
+    result = graph.query(Source("far.gq", f"query far() {{ {body} }}"))
+    assert [row["q.name"] for row in result.rows()] == ["C"]

@@ -76,6 +76,9 @@ class Element:
 Row = Mapping[str, Element | None]
 """A variable that is there without a value was left unbound by an optional block."""
 
+HOPS_MAX = 100
+"""How far a walk without an upper bound goes: farther than any of these graphs is wide."""
+
 Embedder = Callable[[str, int], Sequence[float]]
 """Text and dimension to vector."""
 
@@ -276,13 +279,13 @@ class Execution:
                 for target, edge in self.neighbours(step, source)
             ]
         visited, frontier = {source}, [source]
-        found: dict[Element, None] = {}
-        for hop in range(1, step.hops_high + 1):
+        found: dict[Element, None] = {source: None} if step.hops_low == 0 else {}
+        for hop in range(1, (HOPS_MAX if step.hops_high is None else step.hops_high) + 1):
             reached: list[Element] = []
             for node in frontier:
                 for other, _ in self.neighbours(step, node):
-                    # A self-loop emits its node at this hop, but is not followed again.
-                    is_loop, is_new = other == node, other not in visited
+                    # A self-loop of the start is one hop; every other one is a detour.
+                    is_loop, is_new = other == source == node, other not in visited
                     if (is_loop or is_new) and hop >= step.hops_low:
                         found[other] = None
                     if is_new:

@@ -78,7 +78,7 @@ PARAMETERS: dict[str, ValueType] = {
     "at_most": I64,
 }
 ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
-HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3))
+HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (0, 2), (0, 1), (1, None), (2, None))
 
 
 def made(outcome: Operand | TypeProblem) -> Operand:
@@ -305,7 +305,7 @@ class _Builder:
         assert node is not None
         bound = [name for name, each in scope.nodes.items() if each is node]
         target = self.draw(st.sampled_from([self.fresh(), self.fresh(), *bound]))
-        hops = [each for each in HOPS if each[0] == 1 or not self.spellable]
+        hops = [each for each in HOPS if each[0] > 0 or edge.source == edge.target]
         low, high = self.draw(st.sampled_from(hops))
         edge_variable = None
         if (low, high) == (1, 1) and self.flip():

@@ -8,6 +8,7 @@ from omnigraph.compiler.phrases import (
     condition_text,
     conditions_text,
     expression_text,
+    hops_text,
     measure_text,
     variable_text,
 )
@@ -59,7 +60,7 @@ def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:
 
 def _expand(step: ir.Expand) -> str:
     edge = "" if step.edge_variable is None else f"${step.edge_variable}:"
-    hops = "" if step.hops_high == 1 == step.hops_low else f"{{{step.hops_low},{step.hops_high}}}"
+    hops = "" if step.hops_high == 1 == step.hops_low else hops_text(step.hops_low, step.hops_high)
     left, right = ARROWS[step.direction]
     arrow = f"{left}{edge}{step.edge}{hops}{right}"
     target = f"{variable_text(step.target)}: {step.target_type}"

@@ -2,8 +2,7 @@
 
 Not every read has one: the language cannot spell negative numbers or empty choices, for example.
 The front of the compiler refuses such a text, which is the simplest way to find out. A caller must
-avoid two things: wildcards that are used twice, and walks that start at two hops, because a text
-leaves their direction to the end that is bound first.
+avoid wildcards that are used twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.phrases import (
     condition_text,
     expression_text,
+    hops_text,
     measure_text,
     variable_text,
 )
@@ -77,7 +77,7 @@ def _traversal(step: ir.Expand) -> str:
     if step.edge_variable is not None:
         edge = f"${step.edge_variable}:{edge}"
     if (step.hops_low, step.hops_high) != (1, 1):
-        edge += f"{{{step.hops_low},{step.hops_high}}}"
+        edge += hops_text(step.hops_low, step.hops_high)
     return f"{left} {edge} {right}"
 
 

@@ -12,6 +12,7 @@ from omnigraph.compiler import ir, plan
 from omnigraph.compiler.phrases import (
     conditions_text,
     expression_text,
+    hops_text,
     measure_text,
     variable_text,
     variables_text,
@@ -170,7 +171,7 @@ def _unit(mode: plan.WalkMode) -> str:
 def _expand_headline(step: plan.Expand) -> str:
     name = step.edge if step.edge_variable is None else f"${step.edge_variable}:{step.edge}"
     if (step.hops_low, step.hops_high) != (1, 1):
-        name += f"{{{step.hops_low},{step.hops_high}}}"
+        name += hops_text(step.hops_low, step.hops_high)
     match step.direction:
         case ir.Direction.OUT:
             arrow = f"-{name}->"

@@ -385,7 +385,9 @@ class Expand:
     """Walk `edge` from `source`, which is bound, to `target`.
 
     Without `edge_variable`: one row per input row and distinct target at distance `hops_low` to
-    `hops_high`, by breadth-first search. With it: one row per edge, one hop.
+    `hops_high`, by breadth-first search. The distance of two nodes is the length of a shortest
+    path; of a node and itself it is 0, and by a self-loop also 1. So a walk relates the same pairs
+    from either end. With an edge variable: one row per edge, one hop.
     """
 
     source: str
@@ -394,7 +396,9 @@ class Expand:
     target: str
     target_type: str
     hops_low: int = 1
-    hops_high: int = 1
+    """From 0 only over an edge within one type."""
+    hops_high: int | None = 1
+    """None: as far as the settings allow."""
     edge_variable: str | None = None
     filters: tuple[Condition, ...] = ()
     """Conditions on the target or the edge variable alone."""

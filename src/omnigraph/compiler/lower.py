@@ -233,7 +233,7 @@ class _Block:
             step.target_type,
             _mode(step, can_chain=can_chain),
             step.hops_low,
-            step.hops_high if can_chain else min(step.hops_high, 1),
+            step.hops_high if can_chain else 1,
             step.edge_variable,
             step.target in self.types,
             step.filters,
@@ -247,7 +247,7 @@ def _mode(step: ir.Expand, *, can_chain: bool) -> plan.WalkMode:
         return plan.WalkMode.EDGES
     if not can_chain and step.hops_low > 1:
         return plan.WalkMode.NOTHING
-    if step.hops_high == 1 or not can_chain:
+    if (step.hops_low, step.hops_high) == (1, 1) or not can_chain:
         return plan.WalkMode.NEIGHBOURS
     return plan.WalkMode.SEARCH
 

@@ -74,6 +74,10 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             assert_never(expression)
 
 
+def hops_text(low: int, high: int | None) -> str:
+    return f"{{{low},{'' if high is None else high}}}"
+
+
 def measure_text(aggregate: Aggregate) -> str:
     """An aggregate over a block: `count`, `sum($x.p)`."""
     is_plain = isinstance(aggregate.argument, Constant)

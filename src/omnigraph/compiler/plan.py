@@ -104,7 +104,7 @@ class Expand:
     target_type: str
     mode: WalkMode
     hops_low: int
-    hops_high: int
+    hops_high: int | None
     edge_variable: str | None
     closes: bool
     """The target is bound already: keep the rows for which the walk arrives there."""

@@ -35,7 +35,7 @@ class QueryRule(StrEnum):
     T12 = "T12", "An insert leaves out a required property or an endpoint."
     T13 = "T13", "A property is assigned twice."
     T14 = "T14", "A mutation uses a `$x` that is not a declared parameter."
-    T15 = "T15", "Hop bounds are missing or out of order, or `nearest` got a wrong operand."
+    T15 = "T15", "Hop bounds are out of order, or `nearest` got a wrong operand."
     T16 = "T16", "Edges cannot be updated."
     T17 = "T17", "Ordering by `nearest` needs a limit."
     T18 = "T18", "Ordering by `nearest` does not mix with ordering by an alias."

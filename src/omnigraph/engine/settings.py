@@ -41,6 +41,8 @@ class Settings:
     """What one read may hold at a time, beside what is cached."""
     query_cache_bytes_max: int = 1 << 30
     """Columns and adjacencies that reads of this process share; a quarter more for texts."""
+    query_hops_max: int = 1_000
+    """How far a traversal without an upper bound walks, as in `knows{1,}`."""
     embedding: EmbedSettings | None = None
     """Who embeds the texts of queries; None: whom the environment names."""
     timing: Timing = DEFAULT_TIMING

@@ -8,12 +8,10 @@ second variable is scanned only when nothing can be walked, for that multiplies.
 
 A walk may be turned round. The pairs it relates are the same seen from either end: with an edge
 variable, one row per edge; without one, all pairs at distance `hops_low` to `hops_high`, and
-distance along reversed edges is the same. The exception is the rule for self-loops: the node that
-has one is also found a hop later, which depends on the end the walk arrives at. From `hops_low` 1
-on, that later hop finds nothing new. So walks that start at two hops or more keep their direction.
+distance along reversed edges is the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -184,7 +182,7 @@ class _Ordering:
             yield self._scan(selected)
             yield from self._ready_conditions()
         while self.walks or not self.bound.issuperset(self.nodes):
-            ready = [each for each in self.walks if self._can_walk(each, self.bound)]
+            ready = [each for each in self.walks if {each.source, each.target} & self.bound]
             yield self._walk(min(ready, key=self._cost)) if ready else self._scan(self._start())
             yield from self._ready_conditions()
 
@@ -201,11 +199,10 @@ class _Ordering:
     # scans
 
     def _start(self) -> str:
-        """The cheapest variable from which the most can be reached; the first one among equals."""
+        """The cheapest variable; the first one among equals."""
         unbound = [each for each in self.nodes if each not in self.bound]
         allowed = [each for each in unbound if self.rules.may_scan(self.nodes[each])] or unbound
-        reach = _Reach(self.walks)
-        return min(allowed, key=lambda each: (reach.count_missed(each), self._access(each)))
+        return min(allowed, key=self._access)
 
     def _access(self, variable: str) -> Access:
         if variable not in self._accesses:
@@ -218,9 +215,6 @@ class _Ordering:
         return Scan(variable, node.type_name, node.filters, node.columns)
 
     # walks
-
-    def _can_walk(self, walk: Expand, bound: set[str]) -> bool:
-        return walk.source in bound or (_is_reversible(walk) and walk.target in bound)
 
     def _cost(self, walk: Expand) -> float:
         """The factor by which the number of rows is expected to grow."""
@@ -241,7 +235,7 @@ class _Ordering:
             case _:
                 assert_never(direction)
         # Beyond a few hops everything is reached, and larger powers say nothing more.
-        return fan_out ** min(walk.hops_high, 6) * SELECTIVITY[self._access(arrival)]
+        return fan_out ** min(walk.hops_high or 6, 6) * SELECTIVITY[self._access(arrival)]
 
     def _walk(self, walk: Expand) -> Expand:
         self.walks.remove(walk)
@@ -260,42 +254,3 @@ class _Ordering:
         if walk.edge_variable is not None:
             self.bound.add(walk.edge_variable)
         return walk
-
-
-class _Reach:
-    """Which variables walks lead to."""
-
-    def __init__(self, walks: Sequence[Expand]) -> None:
-        self._is_easy = all(map(_is_reversible, walks))
-        self._along: dict[str, list[str]] = {}
-        """Where one can go from a variable; and, in `_beside`, whatever the direction."""
-        self._beside: dict[str, list[str]] = {}
-        for walk in () if self._is_easy else walks:
-            self._along.setdefault(walk.source, []).append(walk.target)
-            if _is_reversible(walk):
-                self._along.setdefault(walk.target, []).append(walk.source)
-            self._beside.setdefault(walk.source, []).append(walk.target)
-            self._beside.setdefault(walk.target, []).append(walk.source)
-        self._component_sizes: dict[str, int] = {}
-
-    def count_missed(self, start: str) -> int:
-        """How many variables of its component would need another scan."""
-        if self._is_easy:
-            return 0
-        if start not in self._component_sizes:
-            component = _reachable(start, self._beside)
-            self._component_sizes.update(dict.fromkeys(component, len(component)))
-        return self._component_sizes[start] - len(_reachable(start, self._along))
-
-
-def _reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
-    reached, frontier = {start}, [start]
-    while frontier:
-        fresh = set(edges.get(frontier.pop(), ())) - reached
-        reached |= fresh
-        frontier += fresh
-    return reached
-
-
-def _is_reversible(walk: Expand) -> bool:
-    return walk.hops_low == 1

@@ -20,7 +20,7 @@ class Walk:
     target: str
     edge: EdgeType | None
     direction: Direction
-    hops: tuple[int, int]
+    hops: tuple[int, int | None]
     edge_variable: str | None
     clause: ast.Traversal
 
@@ -28,7 +28,7 @@ class Walk:
 def resolve_walk(clause: ast.Traversal, scope: BlockScope, context: Context) -> Walk:
     """The walk, with both ends bound in the scope. One that is wrong still connects its ends."""
     edge = _find_edge(clause, context)
-    hops = _resolve_hops(clause, context)
+    hops = _resolve_hops(clause, edge, context)
     usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
     direction = _infer(clause, edge, scope, context) if edge is not None and all(usable) else None
     near, far = _end_types(edge, direction)
@@ -58,18 +58,26 @@ def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
     return edge
 
 
-def _resolve_hops(clause: ast.Traversal, context: Context) -> tuple[int, int]:
+def _resolve_hops(
+    clause: ast.Traversal, edge: EdgeType | None, context: Context
+) -> tuple[int, int | None]:
     hops = clause.hops
     if hops is None:
         return 1, 1
     low, high = hops.low, hops.high
-    if high is None:
-        message = f"hops {{{low},}} have no upper bound"
-        context.report(TypeProblem(QueryRule.T15, message, f"write {{{low},5}}"), hops.span)
-    elif low < 1 or high < low:
-        message = f"hops {{{low},{high}}} are out of order: 1 ≤ low ≤ high"
+    if high is not None and high < low:
+        message = f"hops {{{low},{high}}} are out of order: low ≤ high"
         context.report(TypeProblem(QueryRule.T15, message), hops.span)
-    return low, low if high is None else high
+    elif high == 0:
+        message = "hops {0,0} lead nowhere"
+        context.report(TypeProblem(QueryRule.T15, message, "write {0,1}"), hops.span)
+    elif low == 0 and edge is not None and edge.source != edge.target:
+        message = (
+            f"{_spell(edge)} leads to another type, and after no hop one is still at the first"
+        )
+        hint = "begin with one hop, or put the traversal into `optional { }`"
+        context.report(TypeProblem(QueryRule.T15, message, hint), hops.span)
+    return low, high
 
 
 # ── direction ────────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from omnigraph.engine.query.values import Columns
 from omnigraph.engine.query.view import TableView, View
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, SearchedTable
+from omnigraph.engine.settings import DEFAULTS
 from omnigraph.engine.tables.arrays import Array, Mask, texts_of
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import SEARCH
@@ -33,12 +34,18 @@ LATE_FACTOR: Final = 20
 
 class Execution:
     def __init__(
-        self, view: View, parameters: Mapping[str, Value], memory: Memory, search: SearchProvider
+        self,
+        view: View,
+        parameters: Mapping[str, Value],
+        memory: Memory,
+        search: SearchProvider,
+        hops_max: int = DEFAULTS.query_hops_max,
     ) -> None:
         self.view = view
         self.parameters = parameters
         self.memory = memory
         self.search = search
+        self.hops_max = hops_max
         self.predicates = PredicateEvaluator(parameters, self._match_text)
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
@@ -127,6 +134,9 @@ class Execution:
         value = self.parameters[count.name]
         assert value is None or isinstance(value, int)
         return value
+
+    def hops_high(self, operator: plan.Expand) -> int:
+        return self.hops_max if operator.hops_high is None else operator.hops_high
 
     # conditions
 

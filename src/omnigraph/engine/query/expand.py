@@ -243,7 +243,7 @@ class _Walker:
             case WalkMode.NEIGHBOURS:
                 return (*walk.step(adjacency, at), None)
             case WalkMode.SEARCH:
-                low, high = self.operator.hops_low, self.operator.hops_high
+                low, high = self.operator.hops_low, self.execution.hops_high(self.operator)
                 found = walk.search(
                     adjacency,
                     at,
@@ -306,7 +306,15 @@ class _Walker:
             )
         ids = bound.rows.take(ID, bound.at)
         before = targets.nbytes
-        hood = explore(operator, self.edges, texts_of(ids), targets, edges, watch=self)
+        hood = explore(
+            operator,
+            self.edges,
+            texts_of(ids),
+            targets,
+            edges,
+            watch=self,
+            hops_high=execution.hops_high(operator),
+        )
         if hood is None:
             return None
         # A variable has one kind of rows, so the morsels after this one bind fetched rows too.

@@ -65,6 +65,7 @@ def explore(
     kept_edges: FetchedRows | None,
     *,
     watch: WalkWatch,
+    hops_high: int,
 ) -> Neighbourhood | None:
     """Read the edges a walk from these nodes can follow; existing nodes go to `targets`.
 
@@ -74,7 +75,9 @@ def explore(
     known = set(ids)
     frontier: list[str] = list(dict.fromkeys(ids))
     parts: list[pa.Table] = []
-    for _ in range(operator.hops_high):
+    if operator.hops_low == 0:
+        targets.fetch(frontier)
+    for _ in range(hops_high):
         if watch.is_too_wide(len(frontier)):
             return None
         part = _edges_at(operator.direction, edges, frontier, columns)

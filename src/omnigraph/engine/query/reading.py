@@ -138,7 +138,8 @@ class Reader:
     def prepare(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> Execution:
         """What the operators of a read share, before any of them runs."""
         memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
-        return Execution(self.view(catalog, seen), query.values, memory, self.search)
+        hops_max = self.settings.query_hops_max
+        return Execution(self.view(catalog, seen), query.values, memory, self.search, hops_max)
 
     def find(self, type_: NodeType | EdgeType, identity: str, seen: ReadView) -> QueryResult:
         """One node or edge; no row if there is none. Raises TableUnknown."""

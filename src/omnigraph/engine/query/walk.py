@@ -91,28 +91,27 @@ def search(
 ) -> tuple[Places, Ordinals]:
     """Walk to each node whose distance is within the bounds, breadth-first, for each row.
 
-    A walk never returns to its start. A loop reaches its own node at the hop that walks it, and
-    ends there. `check` is called with the bytes of a hop before they are allocated.
+    A walk returns to its start by no hop, and by the first hop if that is a loop. `check` is called
+    with the bytes of a hop before they are allocated.
     """
     rows, nodes = np.arange(len(at)), at
     visited: Keys = _keys(rows, nodes)
-    found: list[Keys] = []
-    has_loops = False
+    found: list[Keys] = [visited] if hops_low == 0 else []
     for hop in range(1, hops_high + 1):
         check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()) + 2 * visited.nbytes)
         parts = [_hop(adjacency, rows[each], nodes[each]) for each in _cut(adjacency, nodes)]
-        loops = np.concatenate([met for _, met in parts]) if parts else visited[:0]
-        fresh = _union([_minus(keys, visited) for keys, _ in parts])
+        if hop == hops_low == 1:
+            found += [keys[np.isin(keys, visited)] for keys in parts]  # loops at the start
+        fresh = _union([_minus(keys, visited) for keys in parts])
         if hop >= hops_low:
-            has_loops |= bool(len(loops))
-            found += [fresh, loops]
+            found.append(fresh)
         if not len(fresh):
             break
         visited = _union([visited, fresh])
         rows, nodes = fresh >> 32, fresh.astype(np.int32)
     whole = np.concatenate(found) if found else np.empty(0, np.int64)
-    if has_loops or len(found) > 2:
-        whole = np.unique(whole)
+    if len(found) > 1:
+        whole.sort()  # every pair was found once
     return whole >> 32, whole.astype(np.int32)
 
 
@@ -127,12 +126,11 @@ def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
         start = max(stop, start + 1)
 
 
-def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> tuple[Keys, Keys]:
-    """The nodes reached, each once per row and sorted; and the loops among the edges."""
+def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> Keys:
+    """The nodes reached, each once per row and sorted."""
     check_cancelled()
     within, reached = step(adjacency, nodes)
-    keys = _keys(rows[within], reached)
-    return np.unique(keys), keys[reached == nodes[within]]
+    return np.unique(_keys(rows[within], reached))
 
 
 def _union(parts: Sequence[Keys]) -> Keys:

@@ -14,6 +14,7 @@ from omnigraph.compiler.plan import WalkMode
 from omnigraph.engine.query.execution import Execution, columns_of
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
+from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.conditions import all_hold
 from omnigraph.pipeline.queries.rows import Names, Property, SparkRows
 from omnigraph.pipeline.queries.scans import Scans
@@ -155,6 +156,11 @@ class Walker:
         source = rows.column(operator.source)
         reached = rows.data.where(source.isNotNull()).select(source.alias(start)).distinct()
         reached = reached.select(start, f.col(start).alias(node), f.lit(0).alias(hops))
+        if operator.hops_high is None:
+            raise UsageError(
+                "on Spark a traversal needs an upper bound: every hop is a join of the plan;"
+                f" write {operator.edge}{{{operator.hops_low},5}}"
+            )
         for hop in range(1, operator.hops_high + 1):
             reached = self._hop(
                 reached, (start, node, hops), WalkSteps(pairs, steps.near, steps.far, {}), hop
@@ -164,9 +170,9 @@ class Walker:
         marked = reached.join(
             loops.withColumn(is_loop, f.lit(True)), f.col(node) == f.col(loops.columns[0]), "left"
         )
-        low, high = max(1, operator.hops_low), operator.hops_high
-        within = f.col(hops).between(low, high)
-        around = f.col(is_loop).isNotNull() & (f.col(hops) + 1).between(operator.hops_low, high)
+        within = f.col(hops).between(operator.hops_low, operator.hops_high)
+        # A loop at the start is one hop.
+        around = f.col(is_loop).isNotNull() & (f.col(hops) == 0) & f.lit(operator.hops_low == 1)
         near, far = self.names.many(2)
         found = marked.where(within | around)
         return WalkSteps(

@@ -291,6 +291,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     group: bool = True,
     embedding: EmbedSettings | None = None,
     query_access: AccessMode = AccessMode.AUTO,
+    query_hops_max: int = DEFAULTS.query_hops_max,
     query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
     query_cache_bytes_max: int = DEFAULTS.query_cache_bytes_max,
     storage_cache_bytes_max: int = DEFAULTS.storage_cache_bytes_max,
@@ -301,9 +302,10 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     visible together, each with a commit of its own; `group=False` carries each out by itself.
     `embedding` says who turns the texts that `nearest` is given into vectors; without it the
     environment does. One read holds at most `query_memory_bytes_max`; columns and adjacencies that
-    reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables. What is
-    kept of the files themselves, as of indexes, takes `storage_cache_bytes_max`. `storage_options`
-    say how a bucket is reached, over the variables of AWS.
+    reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables. A
+    traversal without an upper bound walks `query_hops_max` steps at most. What is kept of the files
+    themselves, as of indexes, takes `storage_cache_bytes_max`. `storage_options` say how a bucket
+    is reached, over the variables of AWS.
 
     Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
     SchemaFilesInvalid; of a bucket ConfigInvalid, BucketUnreachable, BucketForbidden,
@@ -315,6 +317,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
         group=group,
         embedding=embedding,
         query_access=query_access,
+        query_hops_max=query_hops_max,
         query_memory_bytes_max=query_memory_bytes_max,
         query_cache_bytes_max=query_cache_bytes_max,
         storage_cache_bytes_max=storage_cache_bytes_max,

@@ -275,6 +275,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/walk.py",
+        (
+            "a walk comes back to its start",
+            "        if hop == hops_low == 1:\n",
+            "        if hop >= hops_low:\n",
+            "tests/integration/test_query_rules.py::test_a_rule_holds",
+        ),
+    ),
+    *_of(
+        "engine/query/measure.py",
+        (
+            "a counted walk of a block counts once",
+            "Groups(numbers, every), weights))",
+            "Groups(numbers, every), None))",
+            "tests/integration/test_query_rules.py::test_a_rule_holds",
+        ),
+    ),
+    *_of(
         "engine/opening.py",
         (
             "a torn publish stays",

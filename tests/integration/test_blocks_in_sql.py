@@ -1,0 +1,90 @@
+"""Blocks that are measured, and walks, answer as the same questions in SQL."""
+
+import random  # noqa: TID251 - a test chooses its own seed
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.sdk.embedded.graph import LocalGraph
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+edge Knows: Person -> Person { since: I32? }
+"""
+PEOPLE = 40
+EDGES = 160
+
+QUESTIONS = {
+    "degrees": (
+        "match { $p: Person  count { $p knows $q } >= 4 } return { $p.name }",
+        "SELECT src FROM knows GROUP BY src HAVING count(DISTINCT dst) >= 4",
+    ),
+    "few edges, none included": (
+        "match { $p: Person  count { $p $k:knows $q } < 3 } return { $p.name }",
+        "SELECT name FROM person LEFT JOIN knows ON src = name GROUP BY name HAVING count(dst) < 3",
+    ),
+    "existence": (
+        "match { $p: Person  exists { $q knows $p  $q.age > 50 } } return { $p.name }",
+        """SELECT name FROM person p WHERE EXISTS (
+             SELECT 1 FROM knows JOIN person q ON q.name = src WHERE dst = p.name AND q.age > 50
+           )""",
+    ),
+    "a sum against a property of the row": (
+        "match { $p: Person  sum($k.since) { $p $k:knows $q } > $p.age } return { $p.name }",
+        """SELECT name FROM person JOIN knows ON src = name
+           GROUP BY name, age HAVING sum(since) > age""",
+    ),
+    "distinct values": (
+        "match { $p: Person  count(distinct $k.since) { $p $k:knows $q } = 3 } return { $p.name }",
+        "SELECT src FROM knows GROUP BY src HAVING count(DISTINCT since) = 3",
+    ),
+    "everything that can be reached": (
+        "match { $p: Person  $p knows{0,} $q } return { $p.name, count($q) as n }",
+        """WITH RECURSIVE far(a, b) AS (
+             SELECT name, name FROM person UNION SELECT a, dst FROM far JOIN knows ON src = b
+           ) SELECT a, count(*) FROM far GROUP BY a""",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> LocalGraph:
+    place: Path = tmp_path_factory.mktemp("sql") / "g"
+    graph = omnigraph.init(place, SCHEMA)
+    drawn = random.Random(7)
+    names = [f"p{each}" for each in range(PEOPLE)]
+    ages = [drawn.choice([None, *range(90)]) for _ in names]
+    rows = [{"name": name, "age": age} for name, age in zip(names, ages, strict=True)]
+    graph.insert("Person", rows)
+    edges = [
+        {"from": drawn.choice(names), "to": drawn.choice(names[: PEOPLE // 2]), "since": year}
+        for year in [drawn.choice([None, 10, 20, 30, 40]) for _ in range(EDGES)]
+    ]
+    graph.insert("Knows", edges)
+    return graph
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_has_the_same_answer_in_sql(graph: LocalGraph, question: str) -> None:
+    ours, theirs = QUESTIONS[question]
+    person = graph.query(
+        "query q() { match { $p: Person } return { $p.name as name, $p.age as age } }"
+    )
+    edges = graph.query("query q() { match { $p: Person $p $k:knows $q } return { $k } }")
+    objects = [row["k"] for row in edges.json_rows()]
+    knows = pa.table(
+        {
+            name: [each[field] for each in objects if isinstance(each, dict)]
+            for name, field in (("src", "@src"), ("dst", "@dst"), ("since", "since"))
+        }
+    )
+    with duckdb.connect() as database:
+        database.register("person", person.arrow())
+        database.register("knows", knows)
+        expected = database.execute(theirs).fetchall()
+    found = [tuple(row.values()) for row in graph.query(f"query q() {{ {ours} }}").rows()]
+    assert sorted(found) == sorted(expected)
+    assert expected

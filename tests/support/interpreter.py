@@ -279,7 +279,8 @@ class Execution:
                 for target, edge in self.neighbours(step, source)
             ]
         visited, frontier = {source}, [source]
-        found: dict[Element, None] = {source: None} if step.hops_low == 0 else {}
+        whole = Element(source.type_name, source.id, self.graph.nodes[source.type_name][source.id])
+        found: dict[Element, None] = {whole: None} if step.hops_low == 0 else {}
         for hop in range(1, (HOPS_MAX if step.hops_high is None else step.hops_high) + 1):
             reached: list[Element] = []
             for node in frontier:

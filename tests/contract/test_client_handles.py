@@ -201,7 +201,7 @@ def test_a_closed_graph_says_so(graph: GraphClient) -> None:
 def test_an_embedded_graph_says_where_it_is(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "g", SCHEMA)
     head = graph.commits()[0].id
-    assert repr(graph) == f"Graph({graph.uri!r}, main @ {head}, 2 types, 1 branches)"
+    assert repr(graph) == f"Graph({graph.uri!r}, main @ {head}, 2 types, 1 branch)"
 
 
 def test_the_package_lists_its_names() -> None:

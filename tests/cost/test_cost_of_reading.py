@@ -59,9 +59,10 @@ def test_opening_scans_the_manifest_once_and_reads_the_contract_once(
     # The three schema files; a writer also looks whether the graph was moved.
     assert calls.count("objects.read") == 3 + (mode is Mode.READ_WRITE)
     looks = calls.count("objects.list")
-    assert looks == (1 if mode is Mode.READ_WRITE else 0), "only a writer looks for work to heal"
+    # On a disk, first for a publish that a power cut tore, then for writers that died.
+    assert looks == (2 if mode is Mode.READ_WRITE else 0), "only a writer looks for work to heal"
     # The lock of a schema change may be left over.
-    assert calls.count("objects.exists") == looks
+    assert calls.count("objects.exists") == (1 if looks else 0)
     calls = [each for each in calls if each != "objects.exists"]
     assert set(calls) <= {"tables.read", "tables.open_at", "objects.read", "objects.list"}
 

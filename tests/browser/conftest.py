@@ -156,7 +156,7 @@ def serving(folder: Path, *words: str) -> Iterator[Served]:
         server.stdout.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("browser")
     make_museum(folder)
@@ -165,8 +165,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Closed with its module: while it lives, this process has a running event loop."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
             executable_path=CHROMIUM, args=list(FLAGS), timeout=PATIENCE_MS

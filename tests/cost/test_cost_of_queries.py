@@ -184,7 +184,7 @@ def bytes_read(graph: Graph, body: str) -> int:
 
 
 def test_one_look_up_does_not_read_a_large_table_but_many_do_once(root: Path) -> None:
-    fill(root, 10 * SMALL_ROWS)
+    fill(root, SMALL_ROWS + 10_000)
     graph, _ = opened(root)
     body = 'match { $p: Person { name: "q0000007" } } return { $p.age }'
     assert 0 < bytes_read(graph, body) < 1_000

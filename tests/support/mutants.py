@@ -912,6 +912,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/view.py",
+        (
+            "one look-up reads a whole table",
+            "        charged = self.cache.charged(table.state)\n        if not charged and asked",
+            "        charged = self.cache.charged(table.state)\n        if False and asked",
+            "tests/cost/test_cost_of_queries.py::test_one_look_up_does_not_read_a_large_table_but_many_do_once",
+        ),
+    ),
+    *_of(
         "engine/query/neighbourhood.py",
         (
             "a walk never becomes wide",

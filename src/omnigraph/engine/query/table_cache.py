@@ -6,7 +6,8 @@ an entry keeps it until it ends.
 
 For a table that is not cached, the cache sums the costs of index look-ups (`charge`). A reader
 whose next look-up would exceed the cost of reading the table reads the table instead. So look-ups
-and the read together cost at most twice the best choice.
+and the read together cost at most twice the best choice, and a single look-up of a few ids never
+reads a whole table.
 """
 
 from collections import OrderedDict

@@ -34,6 +34,9 @@ LOOK_UP_COST: Final = 100_000
 LOOK_UP_COST_PER_ID: Final = 600
 LOOK_UP_COST_PER_ROW: Final = 100
 
+FEW_IDS: Final = 16
+"""The first look-up of so few ids never reads a whole table: its texts may be long."""
+
 ENCODING_COST: Final = 12
 """The cost of resolving both ends of an edge, in values that a scan reads."""
 
@@ -200,7 +203,10 @@ class View:
         cost = table.row_count * (1 + self._width(table, columns))
         if not self._fits(cost):
             return False
-        return self.cache.charged(table.state) + _look_up_cost(asked, asked) >= cost
+        charged = self.cache.charged(table.state)
+        if not charged and asked <= FEW_IDS:
+            return False
+        return charged + _look_up_cost(asked, asked) >= cost
 
     def charge_lookup(self, table: TableView, *, asked: int) -> None:
         self.cache.charge(table.state, _look_up_cost(asked, asked))
@@ -234,6 +240,8 @@ class View:
             return False
         expected = _look_up_cost(asked, round(asked * walk.mean_degree))
         charged = self.cache.charged(("edges", walk.key))
+        if not charged and asked <= FEW_IDS:
+            return False
         return charged + expected >= edges.row_count * ENCODING_COST + walk.node_count
 
     def charge_walk(self, walk: "EdgeView", *, asked: int, found: int) -> None:

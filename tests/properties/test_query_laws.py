@@ -170,6 +170,7 @@ def test_a_read_that_changes_its_access_midway_answers_as_the_interpreter(
     cold = replace(world, cache=TableCache(1 << 28))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view, "SMALL_ROWS", 0)
+        patch.setattr(view, "FEW_IDS", data.draw(st.integers(0, 2)))
         patch.setattr(view, "LOOK_UP_COST", data.draw(st.integers(0, 200)))
         patch.setattr(view, "LOOK_UP_COST_PER_ID", data.draw(st.integers(0, 20)))
         patch.setattr(view, "LOOK_UP_COST_PER_ROW", data.draw(st.integers(0, 20)))

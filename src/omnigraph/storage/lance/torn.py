@@ -7,6 +7,7 @@ version after writing all of it. This module examines contents and not errors: L
 zeros as a table of version 0, and a store that does not answer is no power cut.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ def find_torn(store: LanceStore, shown: LanceHandle) -> int | None:
         data = store.objects.read(_key(shown, newest)).data
         if not data.endswith(_ENDINGS[".manifest"]):
             return newest
-        handle = store.open(shown.ref, newest)
+        handle = _open(store, shown.ref, newest)
     except ObjectNotFound:
         return None
     except TableCorrupt:
@@ -72,11 +73,16 @@ def _open_whole(store: LanceStore, ref: TableRef, version: int) -> LanceHandle |
         data = store.objects.read(f"{_home(ref)}/{layout.version_file(version)}").data
         if not data.endswith(_ENDINGS[".manifest"]):
             return None
-        handle = store.open(ref, version)
+        handle = _open(store, ref, version)
     except (ObjectNotFound, VersionNotFound, TableCorrupt):
         return None
     with translating(ref, "look through", version=version):
         return None if any(map(_is_torn, table_files.reachable(handle.dataset))) else handle
+
+
+def _open(store: LanceStore, ref: TableRef, version: int) -> LanceHandle:
+    """Examined and never written: the branches of a moved graph are examined where they are now."""
+    return replace(store, maps_bases=True).open(ref, version)
 
 
 def remove_torn(store: LanceStore, shown: LanceHandle, version: int) -> None:

@@ -434,6 +434,8 @@ class Execution:
         for row in rows:
             groups.setdefault(tuple(self.cell(key, row, {}) for key in keys), []).append(row)
         table = [self.summarise(query, key, members) for key, members in groups.items()]
+        if query.having is not None:
+            table = [cells for cells in table if self.is_kept(query, query.having, cells)]
         if query.order:
             places = [o.expression for o in query.outputs]
             plain = [at for at, each in enumerate(places) if not isinstance(each, ir.Aggregate)]
@@ -444,6 +446,11 @@ class Execution:
                 column = [cells[at] for cells in table]
                 table = sort_by(table, column, descending=ordering.descending)
         return table
+
+    def is_kept(self, query: ir.Read, having: ir.Condition, cells: tuple[Value, ...]) -> bool:
+        """The columns of a group are the properties of one element."""
+        record = {each.name: cell for each, cell in zip(query.outputs, cells, strict=True)}
+        return self.truth(having, {ir.RESULT: Element(ir.RESULT, "", record)}) is True
 
     def summarise(
         self, query: ir.Read, key: tuple[Value, ...], rows: list[Row]

@@ -284,6 +284,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/aggregate.py",
+        (
+            "having keeps every group",
+            "return table if mask is None else pick_rows(table, np.flatnonzero(mask))",
+            "return table",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+    ),
+    *_of(
         "engine/query/measure.py",
         (
             "a counted walk of a block counts once",

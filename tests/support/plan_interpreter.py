@@ -39,6 +39,13 @@ class _PlanExecution:
                 ]
             case plan.Aggregate(given, columns):
                 return self.groups(self.rows(given), columns)
+            case plan.FilterColumns(given, conditions):
+                names = [each.name for each in plan.group_columns(given)]
+                return [
+                    cells
+                    for cells in self.table(given)
+                    if self.execution.holds(conditions, _as_row(names, cells))
+                ]
             case plan.SortColumns(given, keys):
                 return self.sort_columns(self.table(given), keys, _group_places(given))
             case plan.Limit(given, offset, count):
@@ -145,7 +152,7 @@ class _PlanExecution:
                 return self.sort(self.rows(given, outside), keys, ties)
             case plan.Limit(given, offset, count):
                 return self.rows(given, outside)[slice(*self.window(offset, count))]
-            case plan.Project() | plan.Aggregate() | plan.SortColumns():
+            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)
@@ -246,12 +253,16 @@ class _PlanExecution:
 
 
 def _group_places(operator: plan.Operator) -> list[int]:
-    assert isinstance(operator, plan.Aggregate)
     return [
         place
-        for place, column in enumerate(operator.columns)
+        for place, column in enumerate(plan.group_columns(operator))
         if not isinstance(column.expression, ir.Aggregate)
     ]
+
+
+def _as_row(names: list[str], cells: Cells) -> Row:
+    record = dict(zip(names, cells, strict=True))
+    return {ir.RESULT: Element(ir.RESULT, "", record)}
 
 
 def _binding(row: Row, on: tuple[str, ...]) -> tuple[Element | None, ...]:

@@ -178,6 +178,7 @@ def _reads(draw: st.DrawFn) -> ast.Read:
     return ast.Read(
         match=tuple(draw(st.lists(clauses, min_size=1, max_size=3))),
         returns=tuple(draw(st.lists(_projections, min_size=1, max_size=3))),
+        having=draw(st.none() | conditions),
         order=tuple(draw(st.lists(_orderings, max_size=2))),
         limit=draw(_bounds),
         offset=draw(_bounds),

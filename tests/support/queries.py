@@ -17,6 +17,7 @@ from omnigraph.compiler.ir import (
     DATE,
     F64,
     I64,
+    RESULT,
     STRING,
     WILDCARD_PREFIX,
     Aggregate,
@@ -106,6 +107,7 @@ def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
         order = builder.order(steps.scope, outputs, is_aggregate=is_aggregate)
     counts = st.sampled_from((None, None, None, 0, 2, 5, ParameterRef("at_most", I64)))
     limit = draw(st.integers(1, 4) if isinstance(rank, Nearest | Rrf) else counts)
+    having = builder.having(outputs) if is_aggregate and builder.flip() else None
     return Read(
         "random",
         tuple(Parameter(name, kind) for name, kind in PARAMETERS.items()),
@@ -114,6 +116,7 @@ def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
         order,
         limit,
         draw(st.sampled_from((None, None, None, 0, 1))),
+        having,
     )
 
 
@@ -202,6 +205,20 @@ class _Scope:
 
     def ids(self) -> list[IdOf]:
         return [IdOf(name) for name in self.nodes if not name.startswith(WILDCARD_PREFIX)]
+
+
+@dataclass(slots=True)
+class _ResultScope(_Scope):
+    """The columns of groups."""
+
+    outputs: tuple[Output, ...] = ()
+
+    def properties(self) -> list[PropertyOf]:
+        return [
+            PropertyOf(RESULT, each.name, each.type)
+            for each in self.outputs
+            if not isinstance(each.expression, ObjectOf)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,6 +608,9 @@ class _Builder:
         return self.compare(scope) if any(isinstance(p, TextMatch) for p in parts) else found
 
     # what is returned
+
+    def having(self, outputs: tuple[Output, ...]) -> Condition:
+        return self.without_text(_ResultScope(outputs=outputs))
 
     def outputs(self, scope: _Scope, rank: Rank | None) -> tuple[Output, ...]:
         pool: list[Operand | ObjectOf] = [*scope.properties(), *scope.objects()]

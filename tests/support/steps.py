@@ -23,6 +23,8 @@ ARROWS = {
 def format_read(query: ir.Read) -> str:
     lines = [*_steps(query.steps, "")]
     lines.append(f"return {', '.join(expression_text(each.expression) for each in query.outputs)}")
+    if query.having is not None:
+        lines.append(f"having {condition_text(query.having)}")
     if query.order:
         lines.append(f"order {', '.join(map(_ordering, query.order))}")
     for word, count in (("limit", query.limit), ("offset", query.offset)):

@@ -28,6 +28,8 @@ def as_text(query: ir.Read) -> str:
         "}",
         f"return {{ {returned} }}",
     ]
+    if query.having is not None:
+        lines.append(f"having {{ {condition_text(query.having)} }}")
     if query.order:
         lines.append(f"order {{ {', '.join(_ordering(query, each) for each in query.order)} }}")
     for word, count in (("limit", query.limit), ("offset", query.offset)):

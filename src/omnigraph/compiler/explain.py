@@ -84,7 +84,7 @@ def headline(operator: plan.Operator) -> str:
             return f"keep where {asked}" + (f", for each {variables_text(on)}" if on else "")
         case plan.LeftJoin(on=on):
             return f"left join on {variables_text(on)}" if on else "left join"
-        case plan.Filter(_, conditions):
+        case plan.Filter(_, conditions) | plan.FilterColumns(_, conditions):
             return f"filter {conditions_text(conditions)}"
         case plan.TopRanked():
             return _rank_headline(operator)
@@ -198,8 +198,7 @@ def _sort_text(operator: plan.Sort | plan.SortColumns) -> str:
         case plan.Sort(_, keys):
             return ", ".join(map(_key_text, keys))
         case plan.SortColumns(given, keys):
-            assert isinstance(given, plan.Aggregate), given
-            names = [each.name for each in given.columns]
+            names = [each.name for each in plan.group_columns(given)]
             return ", ".join(names[each.place] + _way(each) for each in keys)
         case _:
             assert_never(operator)

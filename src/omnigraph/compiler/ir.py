@@ -54,6 +54,9 @@ WILDCARD_PREFIX = "~"
 """Each `$_` becomes a variable of its own with a name like `~1`, which no query can write and which
 sorts after every name that one can."""
 
+RESULT = "~result"
+"""In `having`, the columns of the result are the properties of this variable."""
+
 NOW_PARAMETER = "__nanograph_now"
 """A caller may fix the instant of an execution under this name; no query may declare it."""
 
@@ -484,6 +487,8 @@ class Read:
     order: tuple[Ordering, ...] = ()
     limit: int | ParameterRef | None = None
     offset: int | ParameterRef | None = None
+    having: Condition | None = None
+    """What is asked of each group; it reads the columns of `RESULT`."""
 
     @property
     def is_aggregate(self) -> bool:

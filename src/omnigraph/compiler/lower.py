@@ -62,6 +62,8 @@ def _lower_read(query: ir.Read, catalog: Catalog) -> plan.Operator:
 
 def _lower_groups(query: ir.Read, rows: plan.Operator) -> plan.Operator:
     groups: plan.Operator = plan.Aggregate(rows, tuple(map(_group_column, query.outputs)))
+    if query.having is not None:
+        groups = plan.FilterColumns(groups, conjuncts_of(query.having))
     if query.order:
         expressions = [each.expression for each in query.outputs]
         keys = (

@@ -5,6 +5,7 @@ from typing import assert_never
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.ir import (
+    RESULT,
     Aggregate,
     AllOf,
     AnyOf,
@@ -54,6 +55,8 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return _literal(value, kind)
         case ParameterRef(name):
             return f"${name}"
+        case PropertyOf(variable, name) if variable == RESULT:
+            return name
         case PropertyOf(variable, name):
             return f"{variable_text(variable)}.{name}"
         case IdOf(variable) | ObjectOf(variable):

@@ -220,6 +220,14 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterColumns:
+    """The groups for which all conditions are true; those read the columns of `ir.RESULT`."""
+
+    input: "Operator"
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SortColumns:
     """A total order of groups: equal keys are told apart by the group key, ascending."""
 
@@ -283,6 +291,7 @@ Operator = (
     | Filter
     | TopRanked
     | Sort
+    | FilterColumns
     | SortColumns
     | Limit
     | Project
@@ -309,6 +318,7 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             | Filter(given)
             | TopRanked(given)
             | Sort(given)
+            | FilterColumns(given)
             | SortColumns(given)
             | Limit(given)
             | Project(given)
@@ -317,6 +327,13 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             return (given,)
         case _:
             assert_never(operator)
+
+
+def group_columns(operator: Operator) -> tuple[GroupColumn, ...]:
+    """The columns of groups, filtered or not."""
+    grouped = operator.input if isinstance(operator, FilterColumns) else operator
+    assert isinstance(grouped, Aggregate), operator
+    return grouped.columns
 
 
 def operators_in(root: Operator) -> Iterator[Operator]:

@@ -67,6 +67,7 @@ class QueryRule(StrEnum):
     U16 = "U16", "An optional block mentions no variable from outside."
     U17 = "U17", "A variable of a `not` or `optional` block is bound again outside, further down."
     U18 = "U18", "The key of a node cannot be updated."
+    U19 = "U19", "`having` stands without an aggregate, or reads what is not returned."
 
     E1 = "E1", "A function does not exist, or takes another number of values."
     E2 = "E2", "An operator or a function does not take such a value."

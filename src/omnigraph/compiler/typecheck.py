@@ -15,6 +15,7 @@ from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     F64,
     I64,
+    RESULT,
     Aggregate,
     AggregateFunction,
     Choice,
@@ -64,6 +65,8 @@ def describe(operand: Operand) -> str:
             return f"the literal {_spell(value, value_type)}"
         case ParameterRef(name, value_type):
             return f"`${name}` ({value_type})"
+        case PropertyOf(variable, name, value_type) if variable == RESULT:
+            return f"`{name}` ({value_type})"
         case PropertyOf(variable, name, value_type):
             return f"`${variable}.{name}` ({value_type})"
         case IdOf(variable):

@@ -98,7 +98,13 @@ def fold_constants(query: Read, catalog: Catalog) -> Read:
             for each in query.order
         ),
         offset=None if query.offset == 0 else query.offset,
+        having=_fold_having(query.having),
     )
+
+
+def _fold_having(condition: Condition | None) -> Condition | None:
+    folded = None if condition is None else _fold(condition)
+    return None if folded == ALWAYS else folded
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────

@@ -19,11 +19,11 @@ KEYWORDS: Final = frozenset(
         *("and", "or", "not", "null", "is", "in", "contains", "starts_with", "true", "false"),
         *("count", "sum", "avg", "min", "max", "distinct", "now", "date", "datetime", "nearest"),
         *("search", "match_text", "fuzzy", "bm25", "rrf", "insert", "update", "delete", "set"),
-        "where",
+        *("where", "having"),
     }
 )
 
-_TAIL: Final = r"(?=\s*(?:\b(?i:order|limit|offset|skip|return)\b|[{}]|\Z))"
+_TAIL: Final = r"(?=\s*(?:\b(?i:having|order|limit|offset|skip|return)\b|[{}]|\Z))"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from omnigraph.compiler.repair.habits import Habit
 from omnigraph.compiler.repair.program import RefusedProgram, find_name
 from omnigraph.lang.source import Diagnostic, Span
 
-_NEXT: Final = r"\b(?i:where|return|order|sort|limit|offset|skip|group)\b"
+_NEXT: Final = r"\b(?i:where|return|order|sort|limit|offset|skip|group|having)\b"
 _REST: Final = rf"(?=\s*(?:{_NEXT}|[{{}}]|\Z))"
 
 _SECTIONS: Final = (
@@ -25,6 +25,7 @@ _SECTIONS: Final = (
         r"\b(?i:match)\s+(?!\{)(.{1,600}?)\s*(?=\b(?i:where|return)\b)", r"match { \1 } ", re.DOTALL
     ),
     Habit(rf"\b(?i:return)\s+(?!\{{)([^{{}}]*?){_REST}", r"return { \1 }"),
+    Habit(rf"\b(?i:having)\s+(?!\{{)([^{{}}]*?){_REST}", r"having { \1 }"),
     Habit(r"\b(?i:(?:order|sort)\s*_?by)\s*(?=\{)", "order "),
     Habit(rf"\b(?i:(?:order|sort)\s*_?by|order|sort)\s+(?!\{{)([^{{}}]*?){_REST}", r"order { \1 }"),
     Habit(r"\border\s*\{\s*(?i:by)\b\s*", "order { "),
@@ -32,7 +33,7 @@ _SECTIONS: Final = (
     Habit(r"\b(?i:offset|skip)\s*[:=]?\s*[({\[]?\s*(\d+|\$\w+)\s*[)}\]]?", r"offset \1"),
     Habit(r"\b(limit|offset)\s+\"(\d+)\"", r"\1 \2"),
     # A brace that was forgotten before a section.
-    Habit(r"\b(return|order)\s*(?=\{)", r"} \1 "),
+    Habit(r"\b(return|having|order)\s*(?=\{)", r"} \1 "),
 )
 
 _SELECT: Final = re.compile(
@@ -80,8 +81,8 @@ def _groups(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
             yield (TextEdit(*match.span(), ""),)
 
 
-_SECTION: Final = r"\b(match|return|order)\s*\{|\b(limit|offset)\s+(?:\d+|\$\w+)"
-_RANKS: Final = ("match", "return", "order", "limit", "offset")
+_SECTION: Final = r"\b(match|return|having|order)\s*\{|\b(limit|offset)\s+(?:\d+|\$\w+)"
+_RANKS: Final = ("match", "return", "having", "order", "limit", "offset")
 
 
 def _orders(program: RefusedProgram) -> Iterator[Proposal]:

@@ -298,16 +298,18 @@ def _in_days(milliseconds: Operand) -> Operand | None:
 
 
 def resolve_condition(
-    condition: ast.Condition, scope: BlockScope, context: Context
+    condition: ast.Condition, scope: BlockScope, context: Context, *, is_value: bool = False
 ) -> Condition | None:
-    """The condition of a filter, or None when a part of it is wrong; every part is looked at."""
-    return _resolve_condition(condition, scope, context, is_value=False)
+    """The condition of a filter, or None when a part of it is wrong; every part is looked at.
+
+    As a value, a condition has no full-text clauses: those find rows.
+    """
+    return _resolve_condition(condition, scope, context, is_value=is_value)
 
 
 def _resolve_condition(
     condition: ast.Condition, scope: BlockScope, context: Context, *, is_value: bool
 ) -> Condition | None:
-    """As a value, a condition has no full-text clauses: those find rows."""
     match condition:
         case ast.Comparison():
             return _resolve_comparison(condition, scope, context, is_value=is_value)

@@ -5,6 +5,7 @@ function may be returned too: what rows are ranked by can be shown. Groups are o
 returned of them, and by nothing else.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from omnigraph.compiler.access import is_fixed
@@ -141,15 +142,7 @@ def _resolve_alias(
 ) -> int | Rank | None:
     at = returned.aliases.get(text)
     if at is None:
-        hint = suggest(text, returned.aliases) or "a property is written `$x.name`"
-        unknown = TypeProblem(
-            QueryRule.U8,
-            f"'{text}' is not an alias of `return`",
-            hint,
-            expected=("an alias",),
-            candidates=rank_candidates(text, returned.aliases),
-        )
-        context.report(unknown, span)
+        context.report(unknown_alias(text, returned.aliases), span)
         return None
     column = returned.columns[at]
     if column is None:
@@ -166,6 +159,17 @@ def _resolve_alias(
         return at
     context.report(problem, span)
     return None
+
+
+def unknown_alias(text: str, aliases: Collection[str]) -> TypeProblem:
+    """U8: a word that names no column, with the one that may have been meant."""
+    return TypeProblem(
+        QueryRule.U8,
+        f"'{text}' is not an alias of `return`",
+        suggest(text, aliases) or "a property is written `$x.name`",
+        expected=("an alias",),
+        candidates=rank_candidates(text, aliases),
+    )
 
 
 def _resolve_aggregate_key(

@@ -13,6 +13,7 @@ from omnigraph.compiler.ir import (
     Read,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
+from omnigraph.compiler.resolve.having import resolve_having
 from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import resolve_outputs
@@ -98,6 +99,7 @@ def _resolve_read(
     scope = BlockScope()
     steps = resolve_pattern(body.match, scope, context)
     columns = resolve_outputs(body.returns, scope, context)
+    having = resolve_having(body, columns, context)
     order = resolve_order(body, columns, scope, context)
     limit = resolve_count("limit", body.limit, context)
     offset = resolve_count("offset", body.offset, context)
@@ -108,7 +110,7 @@ def _resolve_read(
         for each in parameters
     )
     outputs = tuple(each for each in columns if each is not None)
-    return Read(name, counted, steps, outputs, order, limit, offset)
+    return Read(name, counted, steps, outputs, order, limit, offset, having)
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,16 @@ from omnigraph.engine.query.values import (
     as_plain,
     object_column,
 )
-from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
+from omnigraph.engine.tables.arrays import (
+    Array,
+    array_of,
+    gather,
+    is_null,
+    nulls,
+    one_chunk,
+    pick,
+    pick_rows,
+)
 
 ROWS_HELD_MAX = 1 << 20
 """How many rows of groups are held before they are reduced again."""
@@ -237,6 +246,29 @@ def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> 
         if frame.count:
             reduction.add(frame, weights)
     return reduction.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupColumns:
+    """The columns of groups, as those of the one variable `ir.RESULT`."""
+
+    table: pa.Table
+
+    @property
+    def count(self) -> int:
+        return self.table.num_rows
+
+    def column(self, variable: str, name: str) -> Array:
+        assert variable == ir.RESULT, variable
+        return one_chunk(self.table[name])
+
+
+def keep_groups(
+    conditions: tuple[ir.Condition, ...], table: pa.Table, execution: Execution
+) -> pa.Table:
+    """The groups for which all conditions are true."""
+    mask = execution.predicates.all_hold(conditions, _GroupColumns(table))
+    return table if mask is None else pick_rows(table, np.flatnonzero(mask))
 
 
 # ── functions ────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import ranked_variable
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query.aggregate import aggregate
+from omnigraph.engine.query.aggregate import aggregate, keep_groups
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.expand import Counted, count_expand, counted_expand, expand
 from omnigraph.engine.query.frame import ONE_ROW, Frame
@@ -52,6 +52,8 @@ class Runner:
             case plan.Aggregate(given):
                 counted = self._counted(given, counted_expand(operator), ONE_ROW)
                 return aggregate(operator, counted, self._execution)
+            case plan.FilterColumns(given, conditions):
+                return keep_groups(conditions, self.table(given), self._execution)
             case plan.SortColumns(given):
                 return sort_columns(operator, self.table(given))
             case plan.Limit(given):
@@ -117,7 +119,7 @@ class Runner:
                 return sort(operator, self.rows(given, outside), execution)
             case plan.Limit(given):
                 return self._limit(operator, self._limited(given, outside, operator))
-            case plan.Project() | plan.Aggregate() | plan.SortColumns():
+            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)

@@ -124,8 +124,7 @@ def places_of(
 
 
 def sort_columns(operator: plan.SortColumns, table: pa.Table) -> pa.Table:
-    assert isinstance(operator.input, plan.Aggregate)
-    columns = operator.input.columns
+    columns = plan.group_columns(operator.input)
     plain = [_plain(table, place, columns[place].type) for place in range(len(columns))]
     keys = [(plain[each.place], each.descending) for each in operator.keys]
     ties = [

@@ -447,6 +447,8 @@ class Ordering:
 class Read:
     match: tuple[Clause, ...]
     returns: tuple[Projection, ...]
+    having: Expression | None
+    """What is asked of each group (extension)."""
     order: tuple[Ordering, ...]
     limit: Literal | Variable | None
     offset: Literal | Variable | None

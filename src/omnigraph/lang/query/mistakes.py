@@ -48,7 +48,7 @@ KEYWORDS = frozenset(
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
-        *("CASE", "WHEN", "THEN", "ELSE", "END"),
+        *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }
 )
 _WORD_OPERATORS = frozenset({"CONTAINS", "STARTS_WITH", "IN", "IS"})
@@ -84,6 +84,7 @@ _WORDS = {
     "DELETE": "'delete'",
     "SET": "'set'",
     "WHERE": "'where'",
+    "HAVING": "'having'",
     "ORDER": "'order'",
     "LIMIT": "'limit'",
     "OFFSET": "'offset'",
@@ -147,7 +148,9 @@ class _Mistake:
 
 _TAIL_MAX = 200
 
-_SECTIONS = "the sections of a read stand in this order: match, return, order, limit, offset"
+_SECTIONS = (
+    "the sections of a read stand in this order: match, return, having, order, limit, offset"
+)
 _EITHER = "a query either reads or changes; split it in two"
 
 _MISTAKES = (
@@ -241,19 +244,21 @@ _MISTAKES = (
     _Mistake("conditions stand inside of match { … }", found="(?i:where)"),
     _Mistake(
         "grouping is implied: what is returned beside an aggregate is the group",
-        found="(?i:group|having)",
+        found="(?i:group)",
     ),
     _Mistake(
         "a mutation's 'where' holds exactly one comparison", found="and|or", expected="'insert'"
     ),
-    _Mistake(_SECTIONS, found="return|order|limit|offset", expected="'match'"),
+    _Mistake(_SECTIONS, found="return|having|order|limit|offset", expected="'match'"),
     _Mistake(
-        "close the block before this section with '}'", found=r"\{", before=r"\b(return|order)"
+        "close the block before this section with '}'",
+        found=r"\{",
+        before=r"\b(return|having|order)",
     ),
     _Mistake("there is one '}' too many before this", found=r"\}", expected="'query'"),
     _Mistake(_EITHER, found="match|return", expected="'insert'"),
     _Mistake(_EITHER, found="insert|update|delete"),
-    _Mistake(_SECTIONS, found="match|return|order|limit|offset"),
+    _Mistake(_SECTIONS, found="match|return|having|order|limit|offset"),
     _Mistake(
         "a file holds queries: query name($parameter: Type) { match { … } return { … } }",
         found="(?i:select|match|create|with|from|insert|update|delete|merge)",

@@ -184,10 +184,11 @@ class _Reader:
 
     def _read(self, tree: Tree[Token]) -> ast.Read:
         parts = {str(part.data): part for part in _trees(tree.children)}
-        order = parts.get("order")
+        having, order = parts.get("having"), parts.get("order")
         return ast.Read(
             match=self._clauses(parts["match"].children),
             returns=tuple(self._projection(each) for each in _trees(parts["returns"].children)),
+            having=None if having is None else self._expression(having.children[0]),
             order=() if order is None else tuple(map(self._ordering, _trees(order.children))),
             limit=self._count(parts.get("limit")),
             offset=self._count(parts.get("offset")),

@@ -192,6 +192,8 @@ def _body(body: ast.Read | ast.Mutation) -> list[str]:
 
 def _read(read: ast.Read) -> list[str]:
     lines = [*_block("match", read.match), *_braces("return", map(_projection, read.returns))]
+    if read.having is not None:
+        lines.extend(_braces("having", (print_expression(read.having),)))
     if read.order:
         lines.extend(_braces("order", map(_ordering, read.order)))
     if read.limit is not None:

@@ -123,8 +123,7 @@ def _sum(column: Column, of: ValueType, *, distinct: bool) -> Column:
 
 
 def sort_groups(operator: plan.SortColumns, table: Shown) -> Shown:
-    assert isinstance(operator.input, plan.Aggregate)
-    columns = operator.input.columns
+    columns = plan.group_columns(operator.input)
     sortable = [
         f.col(name)["@id"] if isinstance(each.expression, ir.ObjectOf) else f.col(name)
         for name, each in zip(table.names, columns, strict=True)

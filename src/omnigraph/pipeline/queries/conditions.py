@@ -10,13 +10,14 @@ import pyarrow as pa
 from pyspark.sql import Column, functions as f
 from pyspark.sql.types import BooleanType
 
-from omnigraph.compiler import ir
+from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import Comparator, TextFunction
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.search.analysis import terms_of
 from omnigraph.engine.search.postings import build_postings
 from omnigraph.engine.search.ranking import EDITS_DEFAULT
+from omnigraph.pipeline.queries.columns import Shown
 from omnigraph.pipeline.queries.computed import computed_column, is_computed
 from omnigraph.pipeline.queries.rows import SparkRows
 from omnigraph.pipeline.queries.terms import compare, fixed_term, stored_term, term_of
@@ -105,6 +106,14 @@ def _member(
             lambda each: compare(stored_term(each, item), Comparator.EQ, wanted),
         )
     return reduce(or_, [compare(wanted, Comparator.EQ, each) for each in among], f.lit(False))
+
+
+def keep_groups(operator: plan.FilterColumns, table: Shown, execution: Execution) -> Shown:
+    """The groups for which all conditions are true."""
+    columns = zip(plan.group_columns(operator), table.names, strict=True)
+    rows = SparkRows(table.data, {(ir.RESULT, each.name): name for each, name in columns})
+    kept = rows.where(all_hold(operator.conditions, rows, execution))
+    return Shown(kept.data, table.names)
 
 
 # ── full text ────────────────────────────────────────────────────────────────────────────────────

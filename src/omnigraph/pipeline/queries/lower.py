@@ -17,7 +17,7 @@ from omnigraph.engine.query.scan import key_id
 from omnigraph.engine.tables import filters
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.columns import Shown, aggregate, project, sort, sort_groups
-from omnigraph.pipeline.queries.conditions import all_hold
+from omnigraph.pipeline.queries.conditions import all_hold, keep_groups
 from omnigraph.pipeline.queries.joins import anti_join, left_join, measure, semi_join
 from omnigraph.pipeline.queries.ranking import rank
 from omnigraph.pipeline.queries.rows import Names, SparkRows
@@ -43,6 +43,8 @@ class Lowering:
                 return project(operator, self.rows(given), self.execution, self.names)
             case plan.Aggregate(given):
                 return aggregate(operator, self.rows(given), self.execution, self.names)
+            case plan.FilterColumns(given):
+                return keep_groups(operator, self.table(given), self.execution)
             case plan.SortColumns(given):
                 return sort_groups(operator, self.table(given))
             case plan.Limit(given):
@@ -90,7 +92,7 @@ class Lowering:
                 self._bound_ranking(operator)
                 rows = self.rows(given, outside)
                 return SparkRows(self._limit(operator, rows.data), rows.names)
-            case plan.Project() | plan.Aggregate() | plan.SortColumns():
+            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)

@@ -48,7 +48,7 @@ def names_of(root: plan.Operator) -> list[str]:
             return [each.name for each in columns]
         case plan.Aggregate(columns=groups):
             return [each.name for each in groups]
-        case plan.SortColumns(given) | plan.Limit(given):
+        case plan.FilterColumns(given) | plan.SortColumns(given) | plan.Limit(given):
             return names_of(given)
         case _:
             raise AssertionError(f"{type(root).__name__} yields rows, not columns")

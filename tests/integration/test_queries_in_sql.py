@@ -1,4 +1,4 @@
-"""Blocks that are measured, and walks, answer as the same questions in SQL."""
+"""Measured blocks, walks and groups answer as the same questions in SQL."""
 
 import random  # noqa: TID251 - a test chooses its own seed
 from pathlib import Path
@@ -40,6 +40,13 @@ QUESTIONS = {
     "distinct values": (
         "match { $p: Person  count(distinct $k.since) { $p $k:knows $q } = 3 } return { $p.name }",
         "SELECT src FROM knows GROUP BY src HAVING count(DISTINCT since) = 3",
+    ),
+    "conditions on groups": (
+        """match { $p: Person  $p $k:knows $q }
+           return { $q.name, count($k) as n, avg($p.age) as age }
+           having { n > 3 and (age is null or round(age) % 2 = 0) }""",
+        """SELECT dst, count(*) AS n, avg(age) AS mean FROM knows JOIN person ON name = src
+           GROUP BY dst HAVING n > 3 AND (mean IS NULL OR round(mean) % 2 = 0)""",
     ),
     "everything that can be reached": (
         "match { $p: Person  $p knows{0,} $q } return { $p.name, count($q) as n }",

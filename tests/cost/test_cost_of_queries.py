@@ -1,5 +1,8 @@
 """What reads cost, in calls to the stores and in bytes. Never in seconds."""
 
+import io
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,7 +19,7 @@ from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler import compile as compiling
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.opening import create, open_graph, open_in
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
@@ -97,6 +100,44 @@ def test_a_repeated_search_reads_no_text_again(root: Path, scan_rows_max: int) -
     assert ask(graph, body) == ["p1", "p2"]
     calls = calls_of(watched, lambda: ask(graph, body))
     assert set(calls) == {"tables.probe", "tables.inspect"}
+
+
+def test_a_prepared_look_up_is_one_probe_and_few_calls_of_python(root: Path) -> None:
+    """Its price is that of its calls; a path that grows shows here before any clock does."""
+    graph, watched = opened(root)
+    statement = LocalGraph(graph).prepare(
+        "query q($name: String) { match { $p: Person { name: $name } } return { $p.age } }"
+    )
+    for name in ("p1", "p2"):
+        assert list(statement(name=name)) == [{"p.age": int(name[1])}]
+    assert calls_of(watched, lambda: statement({"name": "p3"})) == ["tables.probe"]
+    plain = LocalGraph(open_graph(str(root), settings=Settings(durability=Durability.RELAXED)))
+    statement = plain.prepare(
+        "query q($name: String) { match { $p: Person { name: $name } } return { $p.age } }"
+    )
+    statement({"name": "p3"})
+    made, asked = count_calls(lambda: statement({"name": "p3"}))
+    assert made <= 180
+    assert asked == ["stat", "open"], "a probe: is there a next version, and what does the hint say"
+
+
+def count_calls(act: Callable[[], object]) -> tuple[int, list[str]]:
+    """How many functions of Python are called, and what is asked of the system."""
+    made = 0
+    asked: list[str] = []
+
+    def watch(frame: object, event: str, what: object) -> None:  # noqa: ARG001 - as Python calls it
+        nonlocal made
+        made += event == "call"
+        if event == "c_call" and what in (os.stat, io.open):
+            asked.append(getattr(what, "__name__", ""))
+
+    sys.setprofile(watch)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return made, asked
 
 
 def test_a_repeated_query_is_neither_parsed_nor_planned(root: Path) -> None:

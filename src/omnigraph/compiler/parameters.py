@@ -53,7 +53,7 @@ def bind(
     """
     if given is None:
         given = {}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict | Mapping):
         raise UsageError(f"parameters are an object of names and values, not {spell_kind(given)}")
     for each in parameters:
         if each.name not in given and not each.type.nullable:

@@ -10,7 +10,7 @@ under a second: a call of Lance, Arrow or NumPy cannot be interrupted.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from math import inf
 from threading import Lock, RLock
@@ -142,14 +142,14 @@ def cancellable(token: CancelToken | None) -> Iterator[None]:
         _token.reset(before)
 
 
-@contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
+def time_limit(seconds: float | None) -> AbstractContextManager[None]:
     """Reads inside this block raise QueryTimeout after so many seconds; None sets no limit."""
-    token = _token.get()
-    if seconds is not None:
-        token = CancelToken(check_timeout(seconds), token)
-    with cancellable(token):
-        yield
+    if seconds is None:
+        return _NO_LIMIT
+    return cancellable(CancelToken(check_timeout(seconds), _token.get()))
+
+
+_NO_LIMIT: Final = nullcontext()
 
 
 def check_timeout(seconds: float) -> float:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.query.target import Target, microseconds
+from omnigraph.engine.query.target import NOW_ON_MAIN, Target, microseconds
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, Version, parse_branch
 
@@ -19,8 +19,10 @@ def target_of(
     at: datetime | str | None = None,
 ) -> Target:
     """One way of saying when, at most. Raises UsageError, BranchNameInvalid."""
-    moments = [each for each in (snapshot, commit, version, at) if each is not None]
-    if len(moments) > 1:
+    moments = 4 - (snapshot, commit, version, at).count(None)
+    if not moments and branch is None:
+        return NOW_ON_MAIN
+    if moments > 1:
         raise UsageError("a read looks at one moment: a snapshot, a commit, a version or a time")
     if branch is not None and (snapshot is not None or commit is not None):
         raise UsageError("a commit says which branch it is on; name it alone")

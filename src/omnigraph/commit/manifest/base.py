@@ -83,6 +83,8 @@ def find_newest(stores: Stores, known: Base) -> Version | None:
     Probes the versions after the known one, because a listing grows with the history. Raises
     BranchNotFound.
     """
+    if known.manifest.branch == MAIN:
+        return Version(stores.tables.probe(known.handle))
     found: list[str] = []
     newest: list[int] = []
     stores.together(
@@ -168,7 +170,7 @@ class Bases:
         try:
             newest = find_newest(self._stores, known)
             if newest == known.handle.version:
-                return self._cache(known)
+                return known
             return self._advance(branch, newest)
         except BranchNotFound:
             self.forget(branch)

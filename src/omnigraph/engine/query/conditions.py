@@ -268,6 +268,8 @@ def refuse_text(condition: ir.TextMatch, columns: Columns) -> Mask:
 
 def fixed_value(operand: ir.Operand, parameters: Mapping[str, Value]) -> Value:
     """The value of an operand that is the same for every row."""
+    if isinstance(operand, ir.ParameterRef):
+        return parameters[operand.name]
     return PredicateEvaluator(parameters, refuse_text).fixed(operand)
 
 

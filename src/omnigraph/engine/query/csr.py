@@ -119,6 +119,9 @@ class Edges:
 
     def adjacency(self, direction: Direction, *, by_edge: bool) -> Adjacency:
         key = (direction, by_edge)
+        known = self._made.get(key)
+        if known is not None:
+            return known
         with waiting_for(self._lock):
             if key not in self._made:
                 self._made[key] = self._build(direction, by_edge=by_edge)

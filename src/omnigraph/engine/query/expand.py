@@ -61,7 +61,6 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
                 yield kept
             continue
         for part in walker.parts(there):
-            check_cancelled()
             for after in walker.step(part):
                 kept = execution.keep(operator.filters, after)
                 if kept.count:
@@ -101,19 +100,15 @@ class _Walker:
             execution.bind(operator.target, view.node(operator.target_type))
         if operator.edge_variable is not None:
             execution.bind(operator.edge_variable, self.edges)
+        is_back = operator.direction is Direction.IN
+        self.near, self.far = (self.target, self.source) if is_back else (self.source, self.target)
+        """The ends that the walk starts from, and that it leads to."""
         self._around = EdgeView(self.edges, self.source, self.target, self.near)
         self._is_resident = False
         self._is_edge_resident: bool | None = None
         self._is_target_resident: bool | None = None
         self._made: Edges | None = None
-
-    @property
-    def near(self) -> TableView:
-        return self.target if self.operator.direction is Direction.IN else self.source
-
-    @property
-    def far(self) -> TableView:
-        return self.source if self.operator.direction is Direction.IN else self.target
+        self._followed: Adjacency | None = None
 
     # the adjacency
 
@@ -157,8 +152,10 @@ class _Walker:
         return self._made
 
     def _adjacency(self) -> Adjacency:
-        by_edge = self.operator.mode is WalkMode.EDGES
-        return self._edges().adjacency(self.operator.direction, by_edge=by_edge)
+        if self._followed is None:
+            by_edge = self.operator.mode is WalkMode.EDGES
+            self._followed = self._edges().adjacency(self.operator.direction, by_edge=by_edge)
+        return self._followed
 
     # rows that are checked or counted instead of walked
 
@@ -193,13 +190,17 @@ class _Walker:
 
     def parts(self, frame: Frame) -> Iterator[Frame]:
         """Pieces of a frame that yield about `ROWS_MAX` rows each."""
-        if not frame.count:
+        if frame.count <= 1:
+            yield from (frame,) if frame.count else ()
             return
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
             yield from pieces_of(frame, SEARCHES_MAX)
             return
         at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
-        ends = np.cumsum(walk.degrees(self._adjacency(), at))
+        ends = walk.degrees(self._adjacency(), at).cumsum()
+        if ends[-1] <= ROWS_MAX:
+            yield frame
+            return
         start = 0
         while start < frame.count:
             before = int(ends[start - 1]) if start else 0
@@ -286,6 +287,8 @@ class _Walker:
 
     @property
     def _target_columns(self) -> tuple[str, ...]:
+        if not self.operator.filters:
+            return self.operator.columns
         read = columns_of(self.operator.target, self.operator.filters)
         return tuple(dict.fromkeys((*self.operator.columns, *read)))
 

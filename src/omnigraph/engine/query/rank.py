@@ -9,6 +9,7 @@ from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.scan import at_ids
 from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
+from omnigraph.engine.tables.arrays import texts_of
 
 
 def rank_scan(
@@ -21,7 +22,7 @@ def rank_scan(
         yield from rank_rows(operator, execution, frames, pushed.where)
         return
     ranked = _rank(operator, execution, Candidates(pushed.where, None))
-    yield from at_ids(leaf, execution, table, ranked.ids)
+    yield from at_ids(leaf, execution, table, texts_of(ranked.ids))
 
 
 def rank_rows(

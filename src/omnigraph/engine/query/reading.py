@@ -119,12 +119,13 @@ class Reader:
         """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
         execution = self.prepare(query, catalog, seen)
         memory = execution.memory
-        watching = ON_READ.set(None if profile is None else profile.read)
+        watching = None if profile is None else ON_READ.set(profile.read)
         try:
             with memory.reading():
                 table = Runner(execution, profile).table(query.plan.root)
         finally:
-            ON_READ.reset(watching)
+            if watching is not None:
+                ON_READ.reset(watching)
             self.cache.trim()
         commit = seen.snapshot.commit
         return QueryResult(

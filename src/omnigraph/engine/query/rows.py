@@ -8,7 +8,7 @@ its values are null.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from threading import RLock
 from typing import Any, Final, Protocol
 
@@ -39,6 +39,9 @@ _FEWER: Final = 1024
 
 _SOME: Final = 4
 """Up to one id per so many rows, the ids are hashed and all rows are probed against them."""
+
+_SAMPLED_EACH: Final = 64
+"""One of so many sorted ids is sampled: a step of the search takes 0.1 µs there, else 0.5 µs."""
 
 
 class Rows(Protocol):
@@ -83,8 +86,7 @@ class ResidentRows:
         self._columns: dict[str, Array] = {}
         self._coded: dict[str, pa.DictionaryArray[Any, Any]] = {}
         self._lock = RLock()
-        self._order: Ordinals | None = None
-        self._sorted_ids: Array | None = None
+        self._ordered: _OrderedIds | None = None
 
     def __len__(self) -> int:
         return self._row_count
@@ -93,11 +95,10 @@ class ResidentRows:
     def nbytes(self) -> int:
         held = sum(each.nbytes for each in list(self._columns.values()))
         held += sum(each.nbytes for each in list(self._coded.values()))
-        held += 0 if self._sorted_ids is None else self._sorted_ids.nbytes
-        return held + (0 if self._order is None else self._order.nbytes)
+        return held + (0 if self._ordered is None else self._ordered.nbytes)
 
     def has(self, names: Collection[str]) -> bool:
-        return all(name in self._columns for name in names)
+        return self._columns.keys() >= set(names)
 
     def load(self, names: Collection[str]) -> None:
         """Read those of the columns that are missing, in one scan."""
@@ -132,8 +133,16 @@ class ResidentRows:
                 self._coded[name] = column.dictionary_encode()
         return self._coded[name]
 
+    def find_texts(self, ids: Sequence[str]) -> Ordinals:
+        if self._are_few(ids):
+            return np.array([self.find_one(each) for each in ids], np.int32)
+        return self.find(pa.array(ids, pa.string()))
+
+    def _are_few(self, ids: Sized) -> bool:
+        return len(ids) <= _FEW or len(ids) <= self._row_count // _FEWER
+
     def find(self, ids: Array) -> Ordinals:
-        if len(ids) <= max(_FEW, self._row_count // _FEWER):
+        if self._are_few(ids):
             return np.array([self.find_one(each) for each in ids.to_pylist()], np.int32)
         held = self.column(ID)
         if len(ids) <= self._row_count // _SOME:
@@ -153,19 +162,38 @@ class ResidentRows:
         """Binary search over the sorted ids."""
         if wanted is None or not self._row_count:
             return -1
-        order, ids = self._ordered()
-        place = bisect_left(_Texts(ids), wanted.encode())
-        is_there = place < len(ids) and ids[place].as_py() == wanted
-        return int(order[place]) if is_there else -1
+        ordered = self._ordered or self._put_in_order()
+        return ordered.find(wanted)
 
-    def _ordered(self) -> tuple[Ordinals, Array]:
-        if self._order is None or self._sorted_ids is None:
-            ids = self.column(ID)
-            with waiting_for(self._lock):
-                order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
-                self._sorted_ids = pick(ids, order)
-                self._order = order
-        return self._order, self._sorted_ids
+    def _put_in_order(self) -> "_OrderedIds":
+        ids = self.column(ID)
+        with waiting_for(self._lock):
+            if self._ordered is None:
+                self._ordered = _OrderedIds(ids)
+            return self._ordered
+
+
+class _OrderedIds:
+    """The ids of a table in order. A sample of them is searched first, without Arrow."""
+
+    def __init__(self, ids: Array) -> None:
+        self._order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
+        self._ids = pick(ids, self._order)
+        self._texts = _Texts(self._ids)
+        self._sample = [self._texts[at] for at in range(0, len(ids), _SAMPLED_EACH)]
+
+    @property
+    def nbytes(self) -> int:
+        return self._ids.nbytes + self._order.nbytes
+
+    def find(self, wanted: str) -> int:
+        """The ordinal of an id; -1 if it is missing."""
+        text = wanted.encode()
+        sampled = bisect_left(self._sample, text)
+        low, high = max(0, sampled - 1) * _SAMPLED_EACH, sampled * _SAMPLED_EACH
+        place = bisect_left(self._texts, text, low, min(high, len(self._ids)))
+        is_there = place < len(self._ids) and self._texts[place] == text
+        return int(self._order[place]) if is_there else -1
 
 
 class _Texts(Sequence[bytes]):
@@ -258,8 +286,11 @@ class FetchedRows:
         return gather(one_chunk(self._table()[name]), at)
 
     def find(self, ids: Array) -> Ordinals:
+        return self.find_texts(texts_of(ids))
+
+    def find_texts(self, ids: Sequence[str]) -> Ordinals:
         places = self._known()
-        return np.array([places.get(each, -1) for each in texts_of(ids)], np.int32)
+        return np.array([places.get(each, -1) for each in ids], np.int32)
 
     def _columns_of(self, part: pa.Table) -> pa.Table:
         """By name and type alone: whether a field may be null differs between reads."""

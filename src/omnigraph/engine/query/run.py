@@ -196,7 +196,10 @@ def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.
 
 def _typed(array: Array, of: ValueType) -> Array:
     """Objects have their type already; a cast would drop the time of day of their instants."""
-    return array if of.is_struct else array.cast(arrow_type(of))
+    if of.is_struct:
+        return array
+    wanted = arrow_type(of)
+    return array if array.type == wanted else array.cast(wanted)
 
 
 def _column(column: plan.Column, frame: Frame, execution: Execution) -> Array:

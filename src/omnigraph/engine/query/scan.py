@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import NodeType
@@ -12,10 +11,10 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames, RowRange, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.rows import ID, FetchedRows, ResidentRows
 from omnigraph.engine.query.view import TableView
 from omnigraph.engine.search.ranking import Candidates
-from omnigraph.engine.tables.arrays import Array, texts_of
+from omnigraph.engine.tables.arrays import texts_of
 from omnigraph.errors import KeyInvalid
 
 ROWS_EXPECTED: int = 1000
@@ -44,33 +43,34 @@ def look_up(operator: plan.KeyLookup, execution: Execution) -> Frames:
     table = execution.bind(operator.variable, execution.view.node(operator.type_name))
     wanted = key_id(operator, execution, table)
     if wanted is not None:
-        yield from at_ids(operator, execution, table, pa.array([wanted], pa.string()))
+        yield from at_ids(operator, execution, table, [wanted])
 
 
 def at_ids(
     operator: plan.NodeScan | plan.KeyLookup,
     execution: Execution,
     table: TableView,
-    ids: Array,
+    ids: Sequence[str],
 ) -> Frames:
     """The rows of a leaf that have one of these ids, in the order of the ids."""
     columns = _columns(operator)
+    rows: ResidentRows | FetchedRows
     if execution.view.prefers_resident(table, columns, asked=len(ids)):
-        table.resident.load((ID, *columns))
-        at = table.resident.find(ids)
-        frame = _frame(operator.variable, Bound(table.resident, at[at >= 0]))
+        rows = table.resident
+        rows.load((ID, *columns))
     else:
         rows = execution.fetched_rows(operator, operator.variable, table, columns)
-        rows.fetch(texts_of(ids))
+        rows.fetch(ids)
         execution.memory.hold("look up", rows.nbytes)
-        at = rows.find(ids)
-        frame = _frame(operator.variable, Bound(rows, at[at >= 0]))
-    kept = execution.keep(operator.filters, frame)
+    at = rows.find_texts(ids)
+    kept = execution.keep(operator.filters, _frame(operator.variable, Bound(rows, at[at >= 0])))
     if kept.count:
         yield kept
 
 
 def _columns(operator: plan.NodeScan | plan.KeyLookup) -> tuple[str, ...]:
+    if not operator.filters:
+        return operator.columns
     read = columns_of(operator.variable, operator.filters)
     return tuple(dict.fromkeys((*operator.columns, *read)))
 
@@ -121,7 +121,7 @@ def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableVie
     narrowed = plan.NodeScan(
         operator.type_name, operator.variable, rest, operator.columns, operator.index
     )
-    yield from at_ids(narrowed, execution, table, candidates.ids)
+    yield from at_ids(narrowed, execution, table, texts_of(candidates.ids))
 
 
 def key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> str | None:

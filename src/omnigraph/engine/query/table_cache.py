@@ -12,9 +12,8 @@ reads a whole table.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from threading import Lock
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from omnigraph.engine.cancellation import waiting_for
 from omnigraph.engine.tables.memory import Sized
@@ -24,8 +23,7 @@ HANDLES_MAX: Final = 1024
 ACCOUNTS_MAX: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(NamedTuple):
     """Identifies immutable rows: a version of a table on one of its branches.
 
     The incarnation distinguishes branches that had the same name at different times.

@@ -26,8 +26,12 @@ class Target:
     @property
     def is_past(self) -> bool:
         """Is it anything but a branch as it is now?"""
-        said = (self.version, self.at_us, self.commit_id, self.snapshot)
-        return any(each is not None for each in said)
+        return (
+            self.version is not None
+            or self.at_us is not None
+            or self.commit_id is not None
+            or self.snapshot is not None
+        )
 
 
 NOW_ON_MAIN: Final = Target()

@@ -40,6 +40,9 @@ def numbers_of(column: Array) -> Numbers:
 
 def gather(column: Array, at: Numbers) -> Array:
     """The values at these indices; null for -1."""
+    if len(at) == 1 and at[0] >= 0:
+        # A copy: a slice would keep the whole column alive.
+        return pa.concat_arrays([column.slice(int(at[0]), 1)])
     if len(at) and at.min() < 0:
         places: Any = array_of(at, at < 0)
         return column.take(places)

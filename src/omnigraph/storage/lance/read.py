@@ -1,9 +1,9 @@
 """Reading Lance tables."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -192,21 +192,34 @@ def probe(store: LanceStore, handle: LanceHandle) -> int:
     If cleanup deleted versions in between, the next file is missing although later ones exist; the
     hint that Lance stores about the newest version then shows a greater number.
     """
+    if store.root.is_local:
+        # Every read does this: no paths are parsed, and no error passes through.
+        folder = store.uri(handle.ref)
+        for version in range(handle.version, handle.version + _PROBE_STEPS_MAX):
+            if not _exists(f"{folder}/{layout.version_file(version + 1)}"):
+                if _hinted(folder) <= version:
+                    return version
+                break
     with translating(handle.ref, "probe"):
-        if store.root.is_local:
-            folder = Path(store.uri(handle.ref))
-            for version in range(handle.version, handle.version + _PROBE_STEPS_MAX):
-                if not (folder / layout.version_file(version + 1)).exists():
-                    if _hinted(folder) <= version:
-                        return version
-                    break
         return handle.dataset.latest_version
 
 
-def _hinted(folder: Path) -> int:
+def _exists(path: str) -> bool:
+    """Does a file exist? If the system does not say, yes: then Lance is asked."""
+    try:
+        os.stat(path)  # noqa: PTH116 - parsing a Path takes longer than the call
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _hinted(folder: str) -> int:
     """The newest version in Lance's hint; 0 if the hint is missing or being written."""
     try:
-        found = read_json((folder / layout.VERSION_HINT).read_bytes())["version"]
+        with open(f"{folder}/{layout.VERSION_HINT}", "rb", buffering=0) as file:  # noqa: PTH123
+            found = read_json(file.read())["version"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     return found if isinstance(found, int) else 0

@@ -63,7 +63,10 @@ def _forge(root: Path, old: str, new: str) -> None:
 
 @pytest.fixture(scope="module")
 def client(graph: LocalGraph) -> Iterator[Client]:
-    flags = Flags(graphs=(f"g={graph.uri}",), unauthenticated=True)
+    allowed = f"{{ uri: {graph.uri}, external_blobs: {{ allow: [{WEB.rpartition('/')[0]}/] }} }}"
+    file = Path(graph.uri).with_name("server.yaml")
+    file.write_text(f"version: 1\ngraphs: {{ g: {allowed} }}")
+    flags = Flags(file, unauthenticated=True)
     with running(flags) as server, Client(base_url=f"{server.url}/graphs/g") as client:
         yield client
 
@@ -215,6 +218,16 @@ def test_whoever_wants_what_is_elsewhere_is_sent_there(client: Client, graph: Lo
     url = str(client.base_url).rstrip("/")
     with omnigraph.connect(url) as remote:
         assert remote.blob("node", "Letter", "far", "scan").uri == WEB
+
+
+def test_nobody_is_sent_to_places_that_are_not_allowed(graph: LocalGraph) -> None:
+    flags = Flags(graphs=(f"g={graph.uri}",), unauthenticated=True)
+    with running(flags) as server, Client(base_url=f"{server.url}/graphs/g") as client:
+        answer = ask(client, id="far")
+        assert (answer.status_code, "Location" in answer.headers) == (424, False)
+        assert answer.json()["external_blob_source"]["uri"] == WEB
+        with omnigraph.connect(server.url) as remote:
+            assert remote.blob("node", "Letter", "far", "scan").uri == WEB
 
 
 def test_nobody_is_sent_to_files_and_the_server_reads_none(client: Client) -> None:

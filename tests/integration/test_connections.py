@@ -20,14 +20,14 @@ from support.serving import running
 PATIENCE_S = 1
 
 QUERY = b'{"query":"query q() { match { $p: Person } return { $p.name } }"}'
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: h\r\n"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 LAST = b"Connection: close\r\n\r\n"
 
 
 def post(path: str, *headers: str, body: bytes = QUERY, version: str = "1.1") -> bytes:
     lines = [
         f"POST /graphs/g/{path} HTTP/{version}",
-        "Host: h",
+        "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         *headers,
@@ -88,10 +88,10 @@ def statuses(heard: bytes) -> list[int]:
     "request_",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
-        b"GET / HTTP/1.1\r\nHost: h\r\nA\x00: b\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"CONNECT example.org:443 HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"CONNECT /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA\x00: b\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         post("query", "Content-Length: 3"),
         post("query", "Transfer-Encoding: chunked"),
         b"POST /graphs/g/query HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",

@@ -295,7 +295,7 @@ def wait_until(met: Callable[[], bool]) -> None:
 def dial(server: Running, path: str, body: object) -> socket.socket:
     caller = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
     data = json.dumps(body).encode()
-    head = f"POST /graphs/g/{path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+    head = f"POST /graphs/g/{path} HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\n"
     caller.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
     return caller
 
@@ -398,7 +398,7 @@ def test_a_caller_that_takes_nothing_of_a_stream_is_let_go(server: Running) -> N
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         caller.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
         data = json.dumps({"query": spelled(many)}).encode()
-        head = f"POST /graphs/g/query HTTP/1.1\r\nHost: h\r\nContent-Length: {len(data)}\r\n"
+        head = f"POST /graphs/g/query HTTP/1.1\r\nHost: [::1]\r\nContent-Length: {len(data)}\r\n"
         caller.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + data)
         inflight = "omnigraph_requests_inflight 1.0"  # the one that asks
 

@@ -715,7 +715,7 @@ def test_a_body_that_does_not_come_or_only_drips_is_not_waited_for(
     host, port = client.base_url.host, client.base_url.port
     with socket.create_connection((host, port or 80), timeout=0.3) as connection:
         connection.sendall(
-            b"POST /graphs/g/mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /graphs/g/mutate HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\n"
             b"Content-Length: 1000\r\n\r\n{"
         )
         for _ in range(400):

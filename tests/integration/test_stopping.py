@@ -252,7 +252,7 @@ def test_a_server_that_is_told_to_stop_while_a_worker_is_replaced_ends(start: St
 
 
 HEAD = (
-    b"POST /graphs/g/query HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+    b"POST /graphs/g/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Content-Length: 2\r\n\r\n"
 )
 

@@ -4,17 +4,23 @@ import gzip
 import io
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.engine.load.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.pipeline.sources import splits
+from omnigraph.pipeline.sources.delimited import read_record_blocks
+from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.pipeline.sources.splits import (
     SPLIT_BYTES,
+    Cells,
     LineNumbers,
     Split,
     count_lines,
@@ -143,3 +149,22 @@ def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (item,) = InputSurvey(Catalog(), {}, tmp_path).look([Input("-")])
     assert isinstance(item, RecordFile)
     assert (Path(item.file.path).read_bytes(), item.file.shown) == (b"{}\n", "<stdin>")
+
+
+@pytest.mark.parametrize("name", ["long.jsonl", "long.jsonl.gz", "long.csv", "long.csv.gz"])
+def test_a_record_without_an_end_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(splits, "RECORD_BYTES_MAX", 1000)
+    text = b'a\n"' + b"x" * 5000
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    file = InputFile(str(path), name, path.stat().st_size)
+    pieces = cut_records(file, 0, 100)
+    read = read_blocks
+    if ".csv" in name:
+        content = Cells(ColumnMapping(NodeType("A", ()), {}), ("a",), ",", "", 2)
+        pieces = [replace(pieces[0], content=content)]
+        read = read_record_blocks
+    with pytest.raises(FileUnreadable, match="more than 1000 bytes"):
+        list(chain.from_iterable(read(each, {}, 64) for each in pieces))

@@ -1332,6 +1332,33 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "server/runtime/failed_logins.py",
+        (
+            "a token is looked at while its address waits",
+            "        if left_ms > 0:\n",
+            "        if left_ms > 10**9:\n",
+            "tests/unit/server/runtime/test_failed_logins.py",
+        ),
+    ),
+    *_of(
+        "server/runtime/blob_base.py",
+        (
+            "a redirect climbs out of its base",
+            "return is_straight and found.path.startswith(self.path)",
+            "return found.path.startswith(self.path)",
+            "tests/unit/server/runtime/test_blob_base.py",
+        ),
+    ),
+    *_of(
+        "server/cross_site.py",
+        (
+            "a page of another site writes",
+            "    if urlsplit(origin).netloc.lower() != host.lower():\n",
+            '    if origin == "":\n',
+            "tests/integration/test_security.py::test_a_server_without_tokens_answers_its_own_page_only",
+        ),
+    ),
+    *_of(
         "engine/graph/state.py",
         (
             "a protected branch is written directly",

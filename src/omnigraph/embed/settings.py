@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+from urllib.parse import urlsplit
 
 from omnigraph.errors import ConfigInvalid
 
@@ -77,7 +78,7 @@ def read_settings(environment: Mapping[str, str]) -> EmbedSettings:
     held = (environment.get(name) for name in preset.keys)
     return EmbedSettings(
         provider=provider,
-        base_url=(environment.get(BASE_URL) or preset.base_url).rstrip("/"),
+        base_url=_base_url(environment, preset),
         model=environment.get(MODEL) or preset.model,
         key=next((each for each in held if each), None),
         deadline_ms=_whole(environment, DEADLINE, 60_000, low=0),
@@ -96,6 +97,22 @@ def _provider(environment: Mapping[str, str]) -> Provider:
     except ValueError:
         known = ", ".join(Provider)
         raise ConfigInvalid(PROVIDER, reason=f"'{given}' is none of {known}") from None
+
+
+def _base_url(environment: Mapping[str, str], preset: Preset) -> str:
+    """Raises ConfigInvalid: the key of the provider is sent there."""
+    given = environment.get(BASE_URL)
+    if not given:
+        return preset.base_url
+    try:
+        found = urlsplit(given)
+        is_web = found.scheme in ("http", "https") and bool(found.hostname)
+    except ValueError:
+        is_web = False
+    if not is_web or "@" in found.netloc or found.query or found.fragment:
+        reason = "it is no http or https address without a user, a query and a fragment"
+        raise ConfigInvalid(BASE_URL, reason=reason)
+    return given.rstrip("/")
 
 
 def _whole(environment: Mapping[str, str], name: str, default: int, *, low: int) -> int:

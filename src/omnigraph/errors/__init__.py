@@ -45,7 +45,8 @@ message with a regular expression. Codes are append-only; a published code keeps
     ├── OutcomeUnknown                 a commit may still become visible; look before you retry
     ├── AccessError                    the request was refused or stopped
     │     Unauthorized [PermissionError] · Forbidden [PermissionError] · QueryCancelled
-    │     JobCancelled · TooManyRequests · WriteQueueFull
+    │     JobCancelled · TooManyRequests · WriteQueueFull · TooManyFailedLogins
+    │     CrossSite
     └── ServerFailure                  the server gave no usable answer; ask again
           ServerUnreachable [ConnectionError] · ServerAnswerInvalid
 

@@ -67,6 +67,25 @@ class WriteQueueFull(AccessError, code=Code.WRITE_QUEUE_FULL, retryable=True):
     retry_after_s: int
 
 
+class TooManyFailedLogins(AccessError, code=Code.TOO_MANY_FAILED_LOGINS, retryable=True):
+    """Too many wrong tokens came from one address. The token of this request was not looked at."""
+
+    template = "too many wrong tokens came from {address}; try again in {retry_after_s} s"
+    address: str
+    _: KW_ONLY
+    retry_after_s: int
+
+
+class CrossSite(AccessError, code=Code.CROSS_SITE):
+    """A page of another site speaks through the browser of its visitor."""
+
+    template = "the request comes from a page of another site: {header} is {value!r}, {expected}"
+    header: str
+    _: KW_ONLY
+    value: str
+    expected: str
+
+
 class ServerFailure(OmnigraphError):
     """The server gave no usable answer. The same request with the same key runs only once."""
 

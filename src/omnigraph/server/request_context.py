@@ -25,6 +25,8 @@ from omnigraph.ids import BranchName
 from omnigraph.jsontext import NestedTooDeeply, read_json
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.server.cross_site import check_own_page
+from omnigraph.server.runtime.guard import AuthMode
 from omnigraph.server.runtime.settings import Limits
 from omnigraph.server.runtime.state import ServedGraph, ServerRuntime, ServerState
 from omnigraph.server.telemetry import metrics
@@ -128,6 +130,15 @@ def find_runtime(request: Request) -> ServerRuntime:
     runtime = request.app.state.runtime
     assert isinstance(runtime, ServerRuntime)
     return runtime
+
+
+def find_actor(request: Request, state: ServerState) -> str | None:
+    """Who asks. Raises Unauthorized, TooManyFailedLogins, CrossSite."""
+    if state.auth_mode is AuthMode.OPEN:
+        check_own_page(request, state.settings)
+    address = "unknown" if request.client is None else request.client.host
+    header = request.headers.get("authorization")
+    return find_runtime(request).authenticate(state, header, address)
 
 
 def _declare_key(
@@ -294,7 +305,7 @@ class GraphRoute(Route):
         async def answer_known(request: Request) -> Response:
             runtime = find_runtime(request)
             state = runtime.current
-            actor = state.authenticate(request.headers.get("authorization"))
+            actor = find_actor(request, state)
             graph_id = request.path_params.get("graph_id")
             if graph_id is None and len(state.graphs) != 1:
                 raise HTTPException(404)  # the short address needs a server of one graph

@@ -9,11 +9,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -121,8 +122,11 @@ async def spool_stream(request: Request) -> Spool:
     return Spool(folder, (path,), (BODY,))
 
 
-async def spool_files(request: Request) -> Spool:
-    """The files of a multipart body. Raises HTTPException if there are none."""
+async def spool_files(request: Request, bytes_max: int) -> Spool:
+    """The files of a multipart body.
+
+    Raises HTTPException if there are none, or if they are larger than `bytes_max` when unpacked.
+    """
     kind = request.headers.get("content-type", "")
     if not kind.startswith("multipart/form-data"):
         raise HTTPException(415, "the body must be multipart/form-data")
@@ -135,8 +139,27 @@ async def spool_files(request: Request) -> Spool:
             ]
         if not paths:
             raise HTTPException(422, "the body holds no file")
+        await run_in_threadpool(_check_unpacked, paths, bytes_max)
     names = (_name(each, at) for at, each in enumerate(uploads, start=1))
     return Spool(folder, tuple(paths), tuple(names))
+
+
+def _check_unpacked(paths: list[Path], bytes_max: int) -> None:
+    """A small compressed file may stand for a huge one. Raises HTTPException."""
+    from omnigraph.pipeline.sources.splits import BLOCK_BYTES, codec_of  # noqa: PLC0415 - for loads
+
+    left = bytes_max
+    for path in paths:
+        codec = codec_of(str(path))
+        if codec is None:
+            left -= path.stat().st_size
+            continue
+        # A file that is damaged is reported by the load, with the name that the client gave it.
+        with suppress(OSError), pa.CompressedInputStream(str(path), codec) as stream:
+            while left >= 0 and (piece := stream.read(BLOCK_BYTES)):
+                left -= len(piece)
+    if left < 0:
+        raise HTTPException(413, f"the files are larger than {bytes_max} bytes when unpacked")
 
 
 def _name(upload: UploadFile, number: int) -> str:

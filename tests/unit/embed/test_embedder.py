@@ -221,10 +221,22 @@ def test_no_deadline_is_no_deadline() -> None:
     assert asking.embed("fox", 1) == (1.0,)
 
 
-def test_an_address_that_is_none_is_reported() -> None:
-    asking = Embedder(read_settings({"OPENAI_API_KEY": KEY, "OMNIGRAPH_EMBED_BASE_URL": "x://["}))
-    with pytest.raises(EmbeddingFailed):
-        asking.embed("fox", 2)
+@pytest.mark.parametrize(
+    "address",
+    ["x://[", "file:///etc/passwd", "embedder:8080", "https://", "https://ada:pw@example.test/v1"],
+)
+def test_the_key_is_sent_to_a_web_address_only(address: str) -> None:
+    with pytest.raises(ConfigInvalid, match="no http or https address") as refused:
+        read_settings({"OPENAI_API_KEY": KEY, "OMNIGRAPH_EMBED_BASE_URL": address})
+    assert KEY not in str(refused.value)
+
+
+def test_a_provider_that_redirects_is_not_followed() -> None:
+    away = httpx.Response(307, headers={"Location": "http://169.254.169.254/latest/meta-data/"})
+    answer, asked = answering(away)
+    with pytest.raises(EmbeddingFailed, match="HTTP 307"):
+        embedder(answer).embed("fox", 2)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])

@@ -29,6 +29,7 @@ from omnigraph.pipeline.sources.splits import (
     BLOCK_BYTES,
     Cells,
     Split,
+    check_record_size,
     count_lines,
     open_plain,
 )
@@ -88,6 +89,7 @@ def _read_placed_blocks(
             if cut:
                 yield at, whole[:cut]
             carried, at = whole[cut:], at + cut
+            check_record_size(len(carried), split.shown)
 
 
 def _find_first(file: BinaryIO, start: int, block_bytes: int, content: Cells) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.load.bulk import RecordPlace
+from omnigraph.errors import FileUnreadable
 from omnigraph.pipeline.sources.lake import LakeListing, LakeTable
 from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.storage.inputs import InputFile, open_input, reading
@@ -33,6 +34,9 @@ SPLIT_BYTES_MAX: Final = 64 * 2**20
 
 BLOCK_BYTES: Final = 8 * 2**20
 """What is parsed at once."""
+
+RECORD_BYTES_MAX: Final = 2**30
+"""A longer record is refused: without a newline, a small compressed file would fill the memory."""
 
 SPOOLED: Final = "<stdin>"
 
@@ -171,7 +175,7 @@ def read_blocks(
     """The lines a split owns, some whole lines at a time. Raises FileUnreadable."""
     with open_plain(split.path, split.shown, options) as stream:
         if split.codec is not None:
-            yield from _whole_lines(stream, block_bytes)
+            yield from _whole_lines(stream, split, block_bytes)
         else:
             yield from _read_range(stream, split, block_bytes)
 
@@ -193,26 +197,43 @@ def _read_range(file: BinaryIO, split: Split, block_bytes: int) -> Iterator[byte
     if split.start > 0:
         # The line that the byte before us belongs to is not ours, unless it ends right there.
         file.seek(split.start - 1)
-        file.readline()
+        _read_line(file, split)
     while (left := split.end - file.tell()) > 0:
         block = file.read(min(left, block_bytes))
         if not block:
             return
         # Up to the end of a line, be it beyond the range.
-        yield block if block.endswith(b"\n") else block + file.readline()
+        yield block if block.endswith(b"\n") else block + _read_line(file, split)
 
 
-def _whole_lines(stream: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    carried = b""
+def _read_line(file: BinaryIO, split: Split) -> bytes:
+    """The rest of a line. Raises FileUnreadable."""
+    line = file.readline(RECORD_BYTES_MAX + 1)
+    check_record_size(len(line), split.shown)
+    return line
+
+
+def check_record_size(nbytes: int, shown: str) -> None:
+    """Raises FileUnreadable."""
+    if nbytes > RECORD_BYTES_MAX:
+        reason = f"one of its records has more than {RECORD_BYTES_MAX} bytes"
+        raise FileUnreadable(shown, reason=reason)
+
+
+def _whole_lines(stream: BinaryIO, split: Split, block_bytes: int) -> Iterator[bytes]:
+    carried: list[bytes] = []
+    carried_bytes = 0
     while chunk := stream.read(block_bytes):
         head, newline, tail = chunk.rpartition(b"\n")
         if newline:
-            yield carried + head + newline
-            carried = tail
+            yield b"".join([*carried, head, newline])
+            carried, carried_bytes = [tail], len(tail)
         else:
-            carried += chunk
-    if carried:
-        yield carried
+            carried.append(chunk)
+            carried_bytes += len(chunk)
+        check_record_size(carried_bytes, split.shown)
+    if carried_bytes:
+        yield b"".join(carried)
 
 
 def count_lines(block: bytes) -> int:

@@ -31,6 +31,8 @@ TABLE: Final = (
     ErrorMapping(errors.Forbidden, 403, "forbidden"),
     ErrorMapping(errors.TooManyRequests, 429, "too_many_requests"),
     ErrorMapping(errors.WriteQueueFull, 429, "too_many_requests"),
+    ErrorMapping(errors.TooManyFailedLogins, 429, "too_many_requests"),
+    ErrorMapping(errors.CrossSite, 403, "forbidden"),
     ErrorMapping(errors.KeyReused, 409, "conflict"),
     ErrorMapping(errors.ChangesRefused, 409, "conflict"),
     ErrorMapping(errors.ChangeFeedGap, 410, None),
@@ -76,6 +78,8 @@ def problem(error: OmnigraphError) -> Response:
     headers = {}
     if isinstance(error, errors.TooManyRequests | errors.WriteQueueFull):
         metrics.REFUSALS.inc()
+        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, errors.TooManyFailedLogins):
         headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, errors.BlobRangeInvalid):
         headers["Content-Range"] = f"bytes */{error.length}"

@@ -1,10 +1,9 @@
 """The bytes of one blob: whole, a range, or only if the caller has another version.
 
 The server never fetches an external blob, because the server may reach places that its callers may
-not. It redirects the caller if the blob's address is http or https.
+not. It redirects the caller to addresses that the configuration allows.
 """
 
-import re
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -22,9 +21,6 @@ from omnigraph.wire.formats import TYPE
 from omnigraph.wire.media import SNAPSHOT_ID
 
 BYTES: Final = "application/octet-stream"
-
-_REDIRECTED: Final = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-"""Addresses that a redirect may name: others, such as file:, are dangerous to a client."""
 
 _PLAIN: Final = {"X-Content-Type-Options": "nosniff"}
 """Stored bytes must not be interpreted as a page or a script."""
@@ -99,7 +95,7 @@ def describe_blob(context: Context, blob: Found) -> Response:
 def _answer(context: RequestContext, blob: OpenBlob) -> Response:
     headers = {} if blob.commit_id is None else {SNAPSHOT_ID: str(blob.commit_id)}
     if blob.uri is not None:
-        response = _redirect(blob.uri)
+        response = _redirect(context, blob.uri)
     else:
         headers |= {"ETag": f'"{blob.etag}"', "Accept-Ranges": "bytes", **_PLAIN}
         response = _serve(context, blob, headers["ETag"])
@@ -107,10 +103,11 @@ def _answer(context: RequestContext, blob: OpenBlob) -> Response:
     return response
 
 
-def _redirect(uri: str) -> Response:
-    if _REDIRECTED.fullmatch(uri):
+def _redirect(context: RequestContext, uri: str) -> Response:
+    settings = context.state.settings.graphs[context.served_graph.id]
+    if any(each.holds(uri) for each in settings.blob_bases):
         return Response(status_code=302, headers={"Location": uri})
-    reason = "a server redirects to http and https only, and fetches no external blob"
+    reason = "the server fetches no external blob, and its external_blobs.allow does not name it"
     return problem(ExternalBlob(uri, reason=reason))
 
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
-from omnigraph.errors import Forbidden, Unauthorized
+from omnigraph.errors import AccessError, Forbidden
 from omnigraph.policy.actions import Action
-from omnigraph.server.request_context import CurrentRuntime, ServerRoute
+from omnigraph.server.request_context import CurrentRuntime, ServerRoute, find_actor
 from omnigraph.server.responses.answers import answer, health_document
 from omnigraph.server.responses.openapi import READING, WRITING
 from omnigraph.server.telemetry import metrics
@@ -27,8 +27,8 @@ def show_metrics(runtime: CurrentRuntime, request: Request) -> Response:
     """Metrics for Prometheus. Only callers who may list graphs see graph names."""
     state = runtime.current
     names_graphs = state.settings.metrics_name_graphs
-    with suppress(Unauthorized):  # an unknown caller gets sums
-        actor = state.authenticate(request.headers.get("authorization"))
+    with suppress(AccessError):  # an unknown caller gets sums
+        actor = find_actor(request, state)
         names_graphs |= state.allows_listing(actor)
     return Response(metrics.render(names_graphs=names_graphs), media_type=metrics.CONTENT_TYPE)
 
@@ -42,7 +42,7 @@ def show_metrics(runtime: CurrentRuntime, request: Request) -> Response:
 def reload(runtime: CurrentRuntime, request: Request) -> Response:
     """Read tokens, policies, stored queries and graphs again; all workers follow."""
     state = runtime.current
-    actor = state.authenticate(request.headers.get("authorization"))
+    actor = find_actor(request, state)
     if not state.allows_admin(actor):
         raise Forbidden(actor, action=Action.ADMIN, branch=None)
     fresh = runtime.reload()
@@ -59,7 +59,7 @@ def reload(runtime: CurrentRuntime, request: Request) -> Response:
 def list_graphs(runtime: CurrentRuntime, request: Request) -> Response:
     """The graphs that are served, and the quarantined ones. Needs a policy for the server."""
     state = runtime.current
-    actor = state.authenticate(request.headers.get("authorization"))
+    actor = find_actor(request, state)
     if not state.allows_listing(actor):
         raise Forbidden(actor, action=Action.GRAPH_LIST, branch=None)
     return answer(

@@ -145,7 +145,8 @@ async def load_files(
     options = LoadOptions(
         branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors, engine
     )
-    spool = await spool_files(context.request)
+    limits = context.state.settings.limits
+    spool = await spool_files(context.request, limits.load_stream_bytes)
     return await run_in_threadpool(_load, context, spool, options)
 
 

@@ -25,6 +25,7 @@ from omnigraph.embed.settings import (
 )
 from omnigraph.engine.settings import DEFAULTS
 from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.server.runtime.blob_base import BlobBase
 from omnigraph.storage.bucket_options import expand_variables, options_of_document
 from omnigraph.yamltext import read_yaml
 
@@ -60,6 +61,8 @@ class Limits:
     """A load that is streamed to disk."""
     body_timeout_s: int = 30
     """How long a client may send nothing, or fewer than 1024 bytes a second, of its body."""
+    failed_logins: int = 10
+    """After so many wrong tokens, an address waits before its next token is looked at."""
     drain_s: int = 30
     """After a stop signal: how long requests may still take, and then jobs."""
     query_seconds: int = 30
@@ -105,6 +108,8 @@ class GraphSettings:
     """As in the file; `$NAME` stands for a variable."""
     embedding: "EmbeddingSettings | None" = None
     """The provider that embeds the texts of queries; by default the environment names it."""
+    blob_bases: tuple[BlobBase, ...] = ()
+    """Where a caller may be redirected for the bytes of an external blob."""
 
     def resolve_options(self) -> dict[str, str]:
         """The options, with variables of the environment resolved. Raises ConfigInvalid."""
@@ -138,6 +143,8 @@ class ServerSettings:
     """Does `/metrics` name graphs to every caller, or only to callers who may list graphs?"""
     group: bool = True
     """Do writes that wait for each other share one attempt?"""
+    hosts: tuple[str, ...] = ()
+    """Names by which browsers may reach a server without tokens, beside this machine's own."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -172,6 +179,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
         or file.metrics_name_graphs
         or _is_set(environment, NAME_GRAPHS),
         group=_is_on(environment, GROUP, file.group),
+        hosts=file.hosts,
         limits=_limits(file.limits, environment),
     )
 
@@ -265,7 +273,7 @@ class _File:
             raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
         if self.path.name == "omnigraph.yaml":
             raise self._invalid("omnigraph.yaml is not read any more; write a server.yaml")
-        known = {"version", "graphs", "policy", "bind", "limits", "embedding"}
+        known = {"version", "graphs", "policy", "bind", "limits", "embedding", "hosts"}
         flags = {"unauthenticated", "require_all_graphs", "metrics_name_graphs", "group"}
         top = self._section(document, "the file", known | flags)
         if top.get("version") != 1:
@@ -285,11 +293,12 @@ class _File:
             require_all_graphs=self._flag(top, "require_all_graphs"),
             metrics_name_graphs=self._flag(top, "metrics_name_graphs"),
             group=self._flag(top, "group", default=True),
+            hosts=tuple(each.lower() for each in self._texts(top, "hosts", "the file")),
             limits=self._limits(top.get("limits") or {}),
         )
 
     def _graph(self, found: object, where: str, default: EmbeddingSettings | None) -> GraphSettings:
-        known = {"uri", "policy", "queries", "storage_options", "embedding"}
+        known = {"uri", "policy", "queries", "storage_options", "embedding", "external_blobs"}
         section = self._section(found, where, known)
         uri = self._text(section, "uri", where)
         if uri is None:
@@ -301,6 +310,16 @@ class _File:
             queries=self._file(section, "queries", where),
             storage_options=options,
             embedding=self._embedding(section.get("embedding"), f"{where}.embedding") or default,
+            blob_bases=self._blob_bases(section.get("external_blobs"), f"{where}.external_blobs"),
+        )
+
+    def _blob_bases(self, found: object, where: str) -> tuple[BlobBase, ...]:
+        if found is None:
+            return ()
+        section = self._section(found, where, {"allow"})
+        return tuple(
+            BlobBase.parse(each, f"{self.path}: {where}")
+            for each in self._texts(section, "allow", where)
         )
 
     def _embedding(self, found: object, where: str) -> EmbeddingSettings | None:
@@ -339,6 +358,12 @@ class _File:
         if found is None or isinstance(found, str):
             return found
         raise self._invalid(f"{where}: {key} must be text, not {found!r}")
+
+    def _texts(self, section: Mapping[str, object], key: str, where: str) -> list[str]:
+        found = section.get(key, [])
+        if isinstance(found, list) and all(isinstance(each, str) and each for each in found):
+            return found
+        raise self._invalid(f"{where}: {key} must be a list of texts, not {found!r}")
 
     def _file(self, section: Mapping[str, object], key: str, where: str) -> Path | None:
         text = self._text(section, key, where)

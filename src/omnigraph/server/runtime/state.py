@@ -26,6 +26,7 @@ from omnigraph.server.jobs.queue import JobQueue
 from omnigraph.server.runtime.admission import Admission
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.configuration import Configuration, PolicyFile, read_configuration
+from omnigraph.server.runtime.failed_logins import FailedLogins
 from omnigraph.server.runtime.guard import AuthMode, Guard, find_auth_mode
 from omnigraph.server.runtime.settings import (
     EMBEDDING,
@@ -83,11 +84,6 @@ class ServerState:
     policies: Mapping[str, Policy]
     """By graph; the guards take them when this state becomes current."""
 
-    def authenticate(self, header: str | None) -> str | None:
-        """The actor of a request. Raises Unauthorized."""
-        # In the open mode there are no actors, so a token has no meaning.
-        return None if self.auth_mode is AuthMode.OPEN else self.tokens.resolve(header)
-
     def find_graph(self, graph_id: str | None) -> ServedGraph:
         """A graph by its id; the only one if none is given. Raises GraphNotServed."""
         if graph_id is None:
@@ -141,7 +137,15 @@ class ServerRuntime:
         self._refused = (0, 0)
         """The number of the last configuration that was tried, and when."""
         self.admission = Admission(self.current.settings.limits)
+        self._failed_logins = FailedLogins(self.current.settings.limits.failed_logins)
         self.jobs = JobQueue(REAL)
+
+    def authenticate(self, state: ServerState, header: str | None, address: str) -> str | None:
+        """The actor of a request. Raises Unauthorized, TooManyFailedLogins."""
+        # In the open mode there are no actors, so a token has no meaning.
+        if state.auth_mode is AuthMode.OPEN:
+            return None
+        return self._failed_logins.resolve(state.tokens.resolve, header, address)
 
     def share(self, broadcast: ConfigBroadcast) -> None:
         """Announce this configuration to workers that start from now on, and follow them."""
@@ -186,6 +190,7 @@ class ServerRuntime:
         self._open = [each for each in self._open if id(each.graph) in served_now]
         self.current = state
         self.admission.limits = state.settings.limits
+        self._failed_logins.failures_max = state.settings.limits.failed_logins
         logger.info("configuration %d is current", state.generation)
 
     def _read(self) -> ServerState:

@@ -1,6 +1,8 @@
-"""Both engines make the same graph of the same input, or report the same faults in one order."""
+"""All engines make the same graph of the same input, or report the same faults in one order."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,8 +14,11 @@ from pyspark.sql import SparkSession
 from omnigraph.engine.load.bulk import BulkLoader, LoadEngine, LoadMode
 from omnigraph.engine.load.inputs import Input
 from omnigraph.errors import KeyConflict, LoadRejected, UsageError
-from omnigraph.pipeline.load import PipelineLoader
+from omnigraph.pipeline.head_start import HeadStartLoader, Rest, StartingSpark
+from omnigraph.pipeline.load import LOCAL, PipelineLoader
 from omnigraph.pipeline.local_load import LocalLoader
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.tasks import begin_here
 from support.loading import (
     HUGE,
     LARGE,
@@ -39,7 +44,11 @@ RECORDS: Final = st.one_of(
     st.builds(lambda source, target, identity: wrote(source, target, id=identity), NAMES, IDS, IDS),
     st.sampled_from(["{", '{"type": "Person", "data": {"name": 1}}', '{"type": "Persn"}']),
 )
-LOCALS: Final = (LocalLoader(), LocalLoader(small_bytes=0, split_bytes=150, bucket_count=2))
+LOCALS: Final[tuple[BulkLoader, ...]] = (
+    LocalLoader(small_bytes=0, split_bytes=150, bucket_count=2),
+    HeadStartLoader(SETTINGS, split_bytes=150),
+    HeadStartLoader(SETTINGS, ahead_bytes=0, memory_bytes=0, split_bytes=150),
+)
 BEFORE: Final = (
     person("ada", mail="a@x"),
     person("dee"),
@@ -83,11 +92,15 @@ def test_engines_agree(
     folder = tmp_path_factory.mktemp("engines")
     on_spark = data.draw(st.sampled_from([SMALL, LARGE, HUGE]), "on Spark")
     expected = outcome(folder / "spark", on_spark, mode, records)
-    for number, local in enumerate(LOCALS):
+    another = data.draw(st.sampled_from(LOCALS), "in this process")
+    for number, local in enumerate((LocalLoader(), another)):
         assert outcome(folder / f"local-{number}", local, mode, records) == expected
 
 
-def test_the_size_of_the_input_chooses_the_engine(loader: Loader) -> None:
+def test_the_size_of_the_input_chooses_the_engine(
+    loader: Loader,
+    spark: SparkSession,  # noqa: ARG001 - a session that is there is used
+) -> None:
     path = loader.write(person("ada"))
     size_bytes = Path(path).stat().st_size
     for local_bytes, expected in (
@@ -97,6 +110,46 @@ def test_the_size_of_the_input_chooses_the_engine(loader: Loader) -> None:
         bulk = PipelineLoader(SETTINGS, local_bytes=local_bytes)
         result = replace(loader, bulk=bulk).load(LoadMode.MERGE, path)
         assert result.engine is expected
+
+
+LOAD: Final = """
+import sys
+import omnigraph
+
+graph = omnigraph.open(sys.argv[1])
+print(graph.load(sys.argv[2], mode="append", engine="auto").engine, "pyspark" in sys.modules)
+"""
+
+
+def test_a_larger_file_starts_no_spark_in_a_process_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = new_loader(tmp_path, LocalLoader())
+    path = loader.write(person("ada"), person("bob"), knows("ada", "bob"))
+    monkeypatch.setenv(LOCAL, "1")
+    command = [sys.executable, "-c", LOAD, loader.graph.uri, path]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["local", "False"]
+    assert {name: len(rows) for name, rows in loader.tables().items() if rows} == {
+        "Person": 2,
+        "Knows": 1,
+    }
+
+
+def tell(number: int) -> dict[str, int]:
+    return {"number": number, "process": os.getpid()}
+
+
+def test_tasks_run_here_until_spark_has_started_and_then_there(spark: SparkSession) -> None:
+    has_started = iter([False, False, True])
+    here = begin_here(tell, 5, "asking", lambda: next(has_started))
+    there = run_tasks(spark, Rest(tell, len(here)), 5 - len(here), job="asking")
+    assert [each["number"] for each in (*here, *there)] == [0, 1, 2, 3, 4]
+    assert {each["process"] for each in here} == {os.getpid()}
+    assert os.getpid() not in {each["process"] for each in there}
+    starting = StartingSpark(SETTINGS)
+    starting.find()
+    assert os.getpid() not in {each["process"] for each in starting.run(tell, 2, "asking")}
 
 
 def test_the_local_engine_refuses_a_data_frame(loader: Loader, spark: SparkSession) -> None:

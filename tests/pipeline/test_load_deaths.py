@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.load.bulk import BulkLoader, Ingested, LoadJob, LoadMode
 from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.head_start import HeadStartLoader
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.tasks import Work
 from omnigraph.testing.invariants import check_graph
-from support.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
+from support.loading import HUGE, LARGE, SETTINGS, SMALL, Loader, new_loader, person
 from support.processes import Died, find_below, launch, wait_until
 from support.tasks import Cramped, CrampedPart, PartDiesOnce
 from support.writing import stores_at
@@ -86,7 +86,7 @@ def test_a_full_disk_on_a_worker_is_told_and_nothing_is_loaded(
 class Waiting:
     """Bulk work that is done, and says so; and then nothing happens any more."""
 
-    bulk: SparkLoader
+    bulk: BulkLoader
     marker: Path
 
     @contextmanager
@@ -97,27 +97,29 @@ class Waiting:
             yield ingested
 
 
-def load_and_wait(uri: str, source: str, marker: Path) -> None:
+def load_and_wait(uri: str, source: str, marker: Path, bulk: BulkLoader) -> None:
     order = LoadRequest((source,), LoadMode.APPEND)
-    open_graph(uri).load(order, Waiting(LARGE, marker))
+    open_graph(uri).load(order, Waiting(bulk, marker))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bulk", [LARGE, HeadStartLoader(SETTINGS, split_bytes=150)])
 def test_a_driver_that_is_killed_leaves_nothing_that_shows_and_no_spark(
     spark: SparkSession,  # noqa: ARG001 - for the load that follows
     tmp_path: Path,
+    bulk: BulkLoader,
 ) -> None:
     loader = new_loader(tmp_path, SMALL)
     loader.put(LoadMode.APPEND, *PEOPLE)
     before = loader.graph.snapshot()
     marker = tmp_path / "read"
     source = loader.write(*MERGED[2:], name="other.jsonl")
-    driver = launch(load_and_wait, loader.graph.uri, source, marker)
+    driver = launch(load_and_wait, loader.graph.uri, source, marker, bulk)
     driver.await_ready()
     driver.begin()
     wait_until(marker.exists)
     below = find_below(driver.pid)
-    assert below, "Spark runs below the driver"
+    assert bool(below) == (bulk is LARGE), "Spark runs below the driver"
     driver.kill()
     assert isinstance(driver.finish(DEADLINE_S), Died)
     wait_until(lambda: not any(Path(f"/proc/{each}").exists() for each in below))

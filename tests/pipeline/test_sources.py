@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.engine.load.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.pipeline.local_load import choose_split
 from omnigraph.pipeline.sources import splits
 from omnigraph.pipeline.sources.delimited import read_record_blocks
 from omnigraph.pipeline.sources.mappings import ColumnMapping
@@ -28,7 +29,6 @@ from omnigraph.pipeline.sources.splits import (
     ordinal_of,
     read_blocks,
 )
-from omnigraph.pipeline.spark_load import choose_split
 from omnigraph.pipeline.stage.input_plan import InputSurvey, RecordFile
 from omnigraph.storage.inputs import InputFile, find_inputs
 

@@ -11,12 +11,12 @@ runs. `spark` starts Spark, runs tasks on it and notices its death. `sources` re
 tables. `stage` plans the input and writes rows as fragments, pending files and keys. `checks`
 checks the rules across rows on these keys. `recipes` reads pipeline files.
 
-On top of them: `local_load` and `spark_load` are the two engines of a load, and `load` chooses
-between them; they fulfil `engine.load.bulk`. `branch_merge` fulfils `engine.merge.workers`,
-`rewrite` fulfils `engine.schema.rewriting`. `export` writes a snapshot to files, and `datasource`
-shows it to Spark as a DataFrame with the columns that `datasource_schema` describes. `queries` runs
-reads of the query language on Spark. `dataframes` makes commits of DataFrames and streams, and rows
-of the change feed.
+On top of them: `local_load` and `spark_load` are the two engines of a load, `head_start` begins on
+one and goes on on the other, and `load` chooses; they fulfil `engine.load.bulk`. `branch_merge`
+fulfils `engine.merge.workers`, `rewrite` fulfils `engine.schema.rewriting`. `export` writes a
+snapshot to files, and `datasource` shows it to Spark as a DataFrame with the columns that
+`datasource_schema` describes. `queries` runs reads of the query language on Spark. `dataframes`
+makes commits of DataFrames and streams, and rows of the change feed.
 """
 
 from typing import TYPE_CHECKING

@@ -3,9 +3,10 @@
     survey the input → choose the engine → read, check and stage
 
 1. The tasks are the same functions on both engines. `LocalLoader` calls them one after the other,
-   `spark_load.SparkLoader` sends them to workers.
+   `spark_load.SparkLoader` sends them to workers, `head_start.HeadStartLoader` does both.
 2. `auto` takes the local engine if all input is files of at most `OMNIGRAPH_LOAD_LOCAL_BYTES`
-   together, uncompressed, and no input is a data frame or computed by Spark SQL.
+   together, uncompressed, and no input is a data frame or computed by Spark SQL. Larger files are
+   read in this process too, until a session of Spark has started.
 3. The local engine keeps all rows in pending files and holds them in memory when it stages them.
    Rules across rows are checked by the prefilter; if it proves too little, by the in-process
    evaluator of `engine.load.incoming`. Both engines report the same faults in the same order.
@@ -22,6 +23,7 @@ from typing import Final
 from omnigraph.engine.load.bulk import Ingested, LoadEngine, LoadJob
 from omnigraph.errors import SparkUnusable, UsageError
 from omnigraph.extras import require
+from omnigraph.pipeline.head_start import AHEAD_BYTES, HeadStartLoader, has_session
 from omnigraph.pipeline.local_load import MEMORY_BYTES, LocalLoader, survey
 from omnigraph.pipeline.settings import SparkSettings, read_settings
 from omnigraph.pipeline.sources.splits import CODECS, INFLATION
@@ -31,6 +33,7 @@ from omnigraph.pipeline.stage.scratch import check_scratch, open_local_scratch
 ENGINE: Final = "OMNIGRAPH_LOAD_ENGINE"
 MEMORY: Final = "OMNIGRAPH_LOAD_MEMORY_MB"
 LOCAL: Final = "OMNIGRAPH_LOAD_LOCAL_BYTES"
+AHEAD: Final = "OMNIGRAPH_LOAD_AHEAD_BYTES"
 
 _COMPRESSED: Final = frozenset({*CODECS, ".parquet"})
 
@@ -45,15 +48,20 @@ def open_bulk(
     memory_mb = environment.get(MEMORY) or str(MEMORY_BYTES // 2**20)
     if not memory_mb.isdecimal():
         raise SparkUnusable(f"{MEMORY} is a number of megabytes, not '{memory_mb}'")
-    local_bytes = environment.get(LOCAL) or str(LOCAL_BYTES)
-    if not local_bytes.isdecimal():
-        raise UsageError(f"{LOCAL} is a number of bytes, not '{local_bytes}'")
     return PipelineLoader(
         settings or read_settings(environment),
         parse_engine(environment.get(ENGINE) or LoadEngine.AUTO),
-        local_bytes=int(local_bytes),
+        local_bytes=_read_bytes(environment, LOCAL, LOCAL_BYTES),
+        ahead_bytes=_read_bytes(environment, AHEAD, AHEAD_BYTES),
         memory_bytes=int(memory_mb) * 2**20,
     )
+
+
+def _read_bytes(environment: Mapping[str, str], name: str, usual: int) -> int:
+    given = environment.get(name) or str(usual)
+    if not given.isdecimal():
+        raise UsageError(f"{name} is a number of bytes, not '{given}'")
+    return int(given)
 
 
 def fits_here(files: Iterable[Path], environment: Mapping[str, str] = os.environ) -> bool:
@@ -83,6 +91,8 @@ class PipelineLoader:
     engine: LoadEngine = LoadEngine.AUTO
     """For jobs that do not name one."""
     local_bytes: int = LOCAL_BYTES
+    ahead_bytes: int = AHEAD_BYTES
+    """Larger input starts Spark at once."""
     memory_bytes: int = MEMORY_BYTES
 
     @contextmanager
@@ -92,12 +102,21 @@ class PipelineLoader:
             if self._choose(job, items) is LoadEngine.LOCAL:
                 yield LocalLoader().read(job, items, scratch)
                 return
+            if self._begins_here(job, items):
+                loader = HeadStartLoader(self.settings, self.ahead_bytes, self.memory_bytes)
+                yield loader.read(job, items, scratch)
+                return
             require("pyspark", extra="spark")
             from omnigraph.pipeline.spark_load import SparkLoader  # noqa: PLC0415 - imports pyspark
 
             check_scratch(self.settings, job.root)
-            loader = SparkLoader(self.settings, memory_bytes=self.memory_bytes)
-            yield loader.read(job, items, scratch)
+            on_spark = SparkLoader(self.settings, memory_bytes=self.memory_bytes)
+            yield on_spark.read(job, items, scratch)
+
+    def _begins_here(self, job: LoadJob, items: Sequence[Item]) -> bool:
+        is_auto = (job.engine or self.engine) is LoadEngine.AUTO
+        is_files = measure(items) is not None
+        return is_auto and is_files and self.settings.is_local and not has_session()
 
     def _choose(self, job: LoadJob, items: Sequence[Item]) -> LoadEngine:
         """(2) Raises UsageError."""

@@ -7,18 +7,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.engine.load.bulk import CheckResult, Ingested, LoadEngine, LoadJob, LoadMode
+from omnigraph.engine.load.bulk import (
+    CheckResult,
+    Ingested,
+    LoadEngine,
+    LoadJob,
+    LoadMode,
+    type_of,
+)
 from omnigraph.engine.load.inputs import as_input
 from omnigraph.engine.stages import count_rows
+from omnigraph.engine.write.base_rows import uniques_of
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.conditions import find_doubtful
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.pipeline.sources.splits import SPLIT_BYTES_MAX
+from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
+from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.stage.input_plan import (
+    InputPlan,
     InputSurvey,
     Item,
     check_tables,
@@ -42,6 +52,19 @@ MEMORY_BYTES: Final = 256 * 2**20
 
 SMALL_BYTES: Final = 2**20
 """Smaller input is read by one task, and the in-process evaluator checks it without keys."""
+
+READING: Final = "reading the input"
+
+BUCKET_BYTES: Final = 64 * 2**20
+"""The keys of so much input are checked by one task."""
+BUCKET_ROWS: Final = 2**20
+"""And so many committed rows."""
+ROW_BYTES: Final = 100
+"""About what a row of the input takes."""
+FRAME_BUCKETS: Final = 16
+"""For a data frame, whose size is unknown."""
+
+SPLITS_PER_SLOT: Final = 8
 
 LOOKUP_RATIO: Final = 16.0
 """A committed table with so many times the rows of the input is looked up, not read: one lookup in
@@ -97,6 +120,72 @@ def prove(
     return None if doubtful else CheckResult(tables_read=read)
 
 
+def ingest_of(
+    job: LoadJob,
+    plan: InputPlan,
+    storage: Storage,
+    scratch: Path,
+    bucket_count: int | None,
+    *,
+    keeps_rows: bool = False,
+) -> Ingest:
+    """The tasks that read the input of a job."""
+    mappings = [*filter(None, map(mapping_of, plan.splits)), *(it.mapping for it in plan.frames)]
+    return Ingest(
+        splits=tuple(plan.splits),
+        catalog=job.catalog,
+        mode=job.mode,
+        targets=job.targets,
+        storage=storage,
+        input_options=job.reading_options,
+        scratch=str(scratch),
+        errors_max=job.errors_max,
+        keeps_rows=keeps_rows,
+        bucket_count=bucket_count,
+        looked_up=find_looked_up(mappings),
+        keeps_faults=job.rejects is not None,
+    )
+
+
+def storage_here(job: LoadJob) -> Storage:
+    """How tasks reach the graph that end with this process."""
+    return Storage(job.root, job.storage_options, job.durability)
+
+
+def read_splits(work: Ingest, run: RunTasks) -> list[dict[str, Any]]:
+    """The answer for every split, in order. Raises FileUnreadable, JobFailed."""
+    late = [split for split in work.splits if looks_up(split)]
+    if not late:
+        return run(work, len(work.splits), READING)
+    first = replace(work, splits=tuple(each for each in work.splits if not looks_up(each)))
+    found = run(first, len(first.splits), READING)
+    files = write_lookup_files(work, found)
+    second = replace(work, splits=tuple(files.fill_split(each) for each in late))
+    found += run(second, len(late), "reading the edges")
+    numbers = [each.number for each in (*first.splits, *second.splits)]
+    return [answer for _, answer in sorted(zip(numbers, found, strict=True), key=lambda it: it[0])]
+
+
+def choose_split(items: Sequence[Item], slots: int) -> int:
+    """Large splits make whole fragments; many of them keep every slot busy to the end."""
+    size_bytes = sum(item.file.size_bytes for item in items if item.file is not None)
+    return min(SPLIT_BYTES_MAX, max(SPLIT_BYTES, size_bytes // (SPLITS_PER_SLOT * slots)))
+
+
+def count_buckets(plan: InputPlan, job: LoadJob, bucket_bytes: int, lookup_ratio: float) -> int:
+    """So many that a task can hold one bucket of the input and of a committed table."""
+    by_size = plan.size_bytes // bucket_bytes
+    looked_up_from = lookup_ratio * plan.size_bytes / ROW_BYTES
+    read = (
+        target.row_count
+        for key, target in job.targets.items()
+        if target.row_count < looked_up_from or uniques_of(type_of(job.catalog, key))
+    )
+    by_rows = max(read, default=0) // BUCKET_ROWS
+    by_frames = FRAME_BUCKETS if plan.frames else 0
+    return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
+
+
 # ── the local engine ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -117,38 +206,12 @@ class LocalLoader:
     def read(self, job: LoadJob, items: Sequence[Item], scratch: Path) -> "LocalIngested":
         """Read all input. Raises FileUnreadable, JobFailed, UsageError."""
         plan = cut(items, quote_counter(run_here, job.reading_options), self.split_bytes)
-        work = Ingest(
-            splits=tuple(plan.splits),
-            catalog=job.catalog,
-            mode=job.mode,
-            targets=job.targets,
-            storage=Storage(job.root, job.storage_options, job.durability),
-            input_options=job.reading_options,
-            scratch=str(scratch),
-            errors_max=job.errors_max,
-            keeps_rows=True,
-            bucket_count=None if plan.is_small(self.small_bytes) else self.bucket_count,
-            looked_up=find_looked_up(filter(None, map(mapping_of, plan.splits))),
-            keeps_faults=job.rejects is not None,
-        )
-        answers = read_here(work)
+        bucket_count = None if plan.is_small(self.small_bytes) else self.bucket_count
+        work = ingest_of(job, plan, storage_here(job), scratch, bucket_count, keeps_rows=True)
+        answers = read_splits(work, run_here)
         ingested = LocalIngested(self, job, work, answers)
-        count_rows("reading the input", sum(ingested.counts.values()))
+        count_rows(READING, sum(ingested.counts.values()))
         return ingested
-
-
-def read_here(work: Ingest) -> list[dict[str, Any]]:
-    """The answer for every split, in order. Raises FileUnreadable, JobFailed."""
-    late = [split for split in work.splits if looks_up(split)]
-    if not late:
-        return run_here(work, len(work.splits), "reading the input")
-    first = replace(work, splits=tuple(each for each in work.splits if not looks_up(each)))
-    found = run_here(first, len(first.splits), "reading the input")
-    files = write_lookup_files(work, found)
-    second = replace(work, splits=tuple(files.fill_split(each) for each in late))
-    found += run_here(second, len(late), "reading the edges")
-    numbers = [each.number for each in (*first.splits, *second.splits)]
-    return [answer for _, answer in sorted(zip(numbers, found, strict=True), key=lambda it: it[0])]
 
 
 class LocalIngested(LoadResults):

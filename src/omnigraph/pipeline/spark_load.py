@@ -21,45 +21,36 @@ from omnigraph.engine.load.bulk import (
     type_of,
 )
 from omnigraph.engine.stages import count_rows
-from omnigraph.engine.write.base_rows import uniques_of
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.key_frames import KeyFrames
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
 from omnigraph.pipeline.checks.run import check_rules
 from omnigraph.pipeline.local_load import (
+    BUCKET_BYTES,
     LOOKUP_RATIO,
     MEMORY_BYTES,
+    READING,
     SMALL_BYTES,
     LoadResults,
+    choose_split,
     committed_keys,
+    count_buckets,
+    ingest_of,
     survey,
 )
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
 from omnigraph.pipeline.spark.jobs import spark_tasks, telling
 from omnigraph.pipeline.spark.session import find_session
-from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
 from omnigraph.pipeline.stage.fragments import discard_staged
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.stage.input_plan import InputPlan, Item, cut, measure, quote_counter
-from omnigraph.pipeline.stage.lookup_files import find_looked_up, mapping_of
+from omnigraph.pipeline.stage.input_plan import Item, cut, measure, quote_counter
 from omnigraph.pipeline.stage.read_input import read_input, session_of
 from omnigraph.pipeline.stage.scratch import open_scratch
 from omnigraph.pipeline.stage.worker_scratch import leave_marker, storage_of
 from omnigraph.pipeline.stage.write_pending import Destination, write_merged, write_new
 from omnigraph.storage.tables import Pieces, TableRef
 
-BUCKET_BYTES: Final = 64 * 2**20
-"""The keys of so much input are checked by one task."""
-BUCKET_ROWS: Final = 2**20
-"""And so many committed rows."""
-ROW_BYTES: Final = 100
-"""About what a row of the input takes."""
-FRAME_BUCKETS: Final = 16
-"""For a data frame, whose size is unknown."""
-
-SPLITS_PER_SLOT: Final = 8
 SLOTS_UNKNOWN: Final = 16
 
 MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
@@ -90,25 +81,10 @@ class SparkLoader:
             split_bytes = self.split_bytes or choose_split(items, count_slots(spark))
             plan = cut(items, quote_counter(spark_tasks(spark), job.reading_options), split_bytes)
             is_small = plan.is_small(self.small_bytes)
-            work = Ingest(
-                splits=tuple(plan.splits),
-                catalog=job.catalog,
-                mode=job.mode,
-                targets=job.targets,
-                storage=storage_of(job),
-                input_options=job.reading_options,
-                scratch=str(scratch),
-                errors_max=job.errors_max,
-                keeps_rows=is_small,
-                bucket_count=None if is_small else self._count_buckets(plan, job),
-                looked_up=find_looked_up(
-                    [
-                        *filter(None, map(mapping_of, plan.splits)),
-                        *(each.mapping for each in plan.frames),
-                    ]
-                ),
-                keeps_faults=job.rejects is not None,
-            )
+            bucket_count = None
+            if not is_small:
+                bucket_count = count_buckets(plan, job, self.bucket_bytes, self.lookup_ratio)
+            work = ingest_of(job, plan, storage_of(job), scratch, bucket_count, keeps_rows=is_small)
             concurrency = 1 if is_small else self.settings.concurrency
             marker = leave_marker(spark, scratch)
             try:
@@ -118,32 +94,13 @@ class SparkLoader:
                 raise
             read = replace(work, splits=tuple(splits))
             ingested = SparkIngested(self, job, read, answers, lambda: spark)
-            count_rows("reading the input", sum(ingested.counts.values()))
+            count_rows(READING, sum(ingested.counts.values()))
             return ingested
-
-    def _count_buckets(self, plan: InputPlan, job: LoadJob) -> int:
-        """So many that a task can hold one bucket of the input and of a committed table."""
-        by_size = plan.size_bytes // self.bucket_bytes
-        looked_up_from = self.lookup_ratio * plan.size_bytes / ROW_BYTES
-        read = (
-            target.row_count
-            for key, target in job.targets.items()
-            if target.row_count < looked_up_from or uniques_of(type_of(job.catalog, key))
-        )
-        by_rows = max(read, default=0) // BUCKET_ROWS
-        by_frames = FRAME_BUCKETS if plan.frames else 0
-        return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
 
 
 def count_slots(spark: SparkSession) -> int:
     """How many tasks run at once; a server does not say."""
     return SLOTS_UNKNOWN if is_remote() else spark.sparkContext.defaultParallelism
-
-
-def choose_split(items: Sequence[Item], slots: int) -> int:
-    """Large splits make whole fragments; many of them keep every slot busy to the end."""
-    size_bytes = sum(item.file.size_bytes for item in items if item.file is not None)
-    return min(SPLIT_BYTES_MAX, max(SPLIT_BYTES, size_bytes // (SPLITS_PER_SLOT * slots)))
 
 
 class SparkIngested(LoadResults):

@@ -29,9 +29,21 @@ def run_here(work: Work, count: int, job: str) -> list[dict[str, Any]]:
 
     Raises FileUnreadable, JobFailed, Cancelled.
     """
+    return begin_here(work, count, job, lambda: False)
+
+
+def begin_here(
+    work: Work, count: int, job: str, is_enough: Callable[[], bool]
+) -> list[dict[str, Any]]:
+    """The answers of the first tasks, up to the moment at which that is enough.
+
+    Raises FileUnreadable, JobFailed, Cancelled.
+    """
     answers: list[dict[str, Any]] = []
     with stage(job) as record:
         for number in range(count):
+            if is_enough():
+                break
             check_cancelled()
             try:
                 answers.append(read_json(json.dumps(work(number))))  # as Spark returns it

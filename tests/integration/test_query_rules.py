@@ -307,6 +307,37 @@ BLOCKS = [
 
 PROJECTIONS = [
     Case(
+        "values are collected in ascending order, without nulls",
+        "match { $a: Artwork } return { collect($a.made_on) as days, collect($a.sold) as sold, "
+        "collect(distinct $a.medium) as media, collect($a.seen_at) as seen }",
+        [
+            [
+                ["1899-12-31", "1900-05-01"],
+                [False, True],
+                ["ink", "oil", "print"],
+                ["2024-05-01T08:00:00.000Z"],
+            ]
+        ],
+    ),
+    Case(
+        "over nothing, a list is empty and a spread is null",
+        'match { $g: Gallery { code: "G0" } } return { collect($g.code) as codes, '
+        "stddev($g.area) as spread, percentile($g.area, 0.5) as mid }",
+        [[[], None, None]],
+    ),
+    Case(
+        "one value has no spread, and is every percentile",
+        'match { $g: Gallery { code: "G1" } } return { stddev($g.area) as spread, '
+        "percentile($g.area, 0.3) as mid }",
+        [[None, 10.5]],
+    ),
+    Case(
+        "groups are kept by their columns",
+        "match { $g: Gallery } return { $g.floor as floor, count($g) as n } "
+        "having { n > 1 or floor is null }",
+        [[2, 2], [None, 1]],
+    ),
+    Case(
         "a node is an object",
         'match { $g: Gallery { code: "G2" } } return { $g }',
         [[{"@id": "G2", **GALLERIES[1]}]],

@@ -243,7 +243,7 @@ class Execution:
                     yield row
             case ir.Measured(steps, over, comparator, bound):
                 values = [self.value(over.argument, each) for each in self.rows(steps, [row])]
-                measured = aggregate(over.function, values, distinct=over.distinct)
+                measured = self.aggregated(over, values)
                 if compare(measured, comparator, self.value(bound, row)) is True:
                     yield row
             case ir.Optionally(steps):
@@ -447,6 +447,10 @@ class Execution:
                 table = sort_by(table, column, descending=ordering.descending)
         return table
 
+    def aggregated(self, over: ir.Aggregate, values: Sequence[Value]) -> Value:
+        fraction = None if over.fraction is None else self.value(over.fraction, {})
+        return aggregate(over.function, values, distinct=over.distinct, fraction=fraction)
+
     def is_kept(self, query: ir.Read, having: ir.Condition, cells: tuple[Value, ...]) -> bool:
         """The columns of a group are the properties of one element."""
         record = {each.name: cell for each, cell in zip(query.outputs, cells, strict=True)}
@@ -457,10 +461,8 @@ class Execution:
     ) -> tuple[Value, ...]:
         remaining = iter(key)
         return tuple(
-            aggregate(
-                each.expression.function,
-                [self.value(each.expression.argument, row) for row in rows],
-                distinct=each.expression.distinct,
+            self.aggregated(
+                each.expression, [self.value(each.expression.argument, row) for row in rows]
             )
             if isinstance(each.expression, ir.Aggregate)
             else next(remaining)

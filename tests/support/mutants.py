@@ -286,6 +286,18 @@ MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "engine/query/aggregate.py",
         (
+            "a deviation of the whole, not of a sample",
+            "np.sqrt(squares / np.maximum(count - 1, 1))",
+            "np.sqrt(squares / np.maximum(count, 1))",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+        (
+            "a percentile is one of the values",
+            "values[below] + (values[above] - values[below]) * (way - np.floor(way))",
+            "values[below]",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+        (
             "having keeps every group",
             "return table if mask is None else pick_rows(table, np.flatnonzero(mask))",
             "return table",
@@ -296,8 +308,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/query/measure.py",
         (
             "a counted walk of a block counts once",
-            "Groups(numbers, every), weights))",
-            "Groups(numbers, every), None))",
+            "column, groups, weights, fraction=fraction)",
+            "column, groups, None, fraction=fraction)",
             "tests/integration/test_query_rules.py::test_a_rule_holds",
         ),
     ),

@@ -11,7 +11,7 @@ from typing import assert_never
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Comparator, Value
 from support.interpreter import Element, Execution, Graph, Row
-from support.values import aggregate, compare, sort_by, sort_key
+from support.values import compare, sort_by, sort_key
 
 Cells = tuple[Value, ...]
 
@@ -87,7 +87,7 @@ class _PlanExecution:
         if not isinstance(expression, ir.Aggregate):
             return key[expression]
         values = [self.execution.value(expression.argument, row) for row in members]
-        return aggregate(expression.function, values, distinct=expression.distinct)
+        return self.execution.aggregated(expression, values)
 
     def sort_columns(
         self, table: list[Cells], keys: tuple[plan.ByColumn, ...], ties: list[int]
@@ -218,7 +218,7 @@ class _PlanExecution:
     def measures(self, operator: plan.Measure, row: Row, members: list[Row] | None) -> bool:
         over = operator.aggregate
         values = [self.execution.value(over.argument, each) for each in members or ()]
-        measured = aggregate(over.function, values, distinct=over.distinct)
+        measured = self.execution.aggregated(over, values)
         return (
             compare(measured, operator.comparator, self.execution.value(operator.bound, row))
             is True

@@ -105,7 +105,13 @@ def _calls(of: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.Expre
     nearest = st.builds(ast.Nearest, _property_refs, of)
     bm25 = st.builds(ast.Bm25, of, of)
     return st.one_of(
-        st.builds(ast.Aggregate, st.sampled_from(ast.AggregateFunction), of, st.booleans()),
+        st.builds(
+            ast.Aggregate,
+            st.sampled_from(ast.AggregateFunction),
+            of,
+            st.booleans(),
+            st.none() | of,
+        ),
         _text_matches(of),
         _scalar_calls(of),
         _conditions(of),

@@ -65,7 +65,7 @@ from omnigraph.compiler.ir import (
     Within,
     Without,
 )
-from omnigraph.compiler.typecheck import TypeProblem
+from omnigraph.compiler.typecheck import TypeProblem, aggregate_type
 from omnigraph.lang.source import NOWHERE
 from support.graphs import IDS, SCALARS, values
 
@@ -79,6 +79,13 @@ PARAMETERS: dict[str, ValueType] = {
     "at_most": I64,
 }
 ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
+NUMERIC = (
+    AggregateFunction.SUM,
+    AggregateFunction.AVG,
+    AggregateFunction.STDDEV,
+    AggregateFunction.PERCENTILE,
+)
+NEVER_DISTINCT = (AggregateFunction.STDDEV, AggregateFunction.PERCENTILE)
 HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (0, 2), (0, 1), (1, None), (2, None))
 
 
@@ -218,6 +225,7 @@ class _ResultScope(_Scope):
             PropertyOf(RESULT, each.name, each.type)
             for each in self.outputs
             if not isinstance(each.expression, ObjectOf)
+            and (not each.type.is_list or each.type.base is Scalar.STRING)
         ]
 
 
@@ -291,7 +299,7 @@ class _Builder:
         steps = inner.steps if walk is None else (replace(walk, filters=()),)
         aggregate = Aggregate(AggregateFunction.COUNT, Constant(1, I64), distinct=False, type=I64)
         if walk is None and self.flip():
-            aggregate = self.aggregate(inner.scope)
+            aggregate = self.aggregate(inner.scope, is_measured=True)
         counts = st.sampled_from([Constant(each, I64) for each in range(4)])
         bound = (
             self.draw(counts)
@@ -630,7 +638,7 @@ class _Builder:
             for at, each in enumerate(expressions)
         )
 
-    def aggregate(self, scope: _Scope) -> Aggregate:
+    def aggregate(self, scope: _Scope, *, is_measured: bool = False) -> Aggregate:
         scalars: list[Operand] = [*scope.scalars()]
         if not self.spellable and scope.nodes:
             found = self.expression(scope)
@@ -643,10 +651,20 @@ class _Builder:
         ]
         function = self.draw(st.sampled_from(AggregateFunction))
         distinct = self.flip() and not self.spellable
-        if function in (AggregateFunction.SUM, AggregateFunction.AVG) and numbers:
+        fraction = None
+        if function is AggregateFunction.PERCENTILE:
+            fraction = Constant(self.draw(st.sampled_from((0.0, 0.25, 0.5, 0.9, 1.0))), F64)
+        if function in NUMERIC and numbers:
             return Aggregate(
-                function, self.draw(st.sampled_from(numbers)), distinct, F64.optional()
+                function,
+                self.draw(st.sampled_from(numbers)),
+                distinct and function not in NEVER_DISTINCT,
+                F64.optional(),
+                fraction=fraction,
             )
+        if function is AggregateFunction.COLLECT and ordered and not is_measured:
+            argument = self.draw(st.sampled_from(ordered))
+            return Aggregate(function, argument, distinct, aggregate_type(function, argument))
         if function in (AggregateFunction.MIN, AggregateFunction.MAX) and ordered:
             argument = self.draw(st.sampled_from(ordered))
             assert argument.type is not None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import stdev
 from typing import TypeVar, assert_never
 
 from omnigraph.compiler.ir import AggregateFunction, Comparator, Value
@@ -63,13 +64,21 @@ def sort_by(rows: Sequence[T], cells: Sequence[Value], *, descending: bool) -> l
     return [rows[at] for at in places]
 
 
-def aggregate(function: AggregateFunction, values: Iterable[Value], *, distinct: bool) -> Value:
+def aggregate(
+    function: AggregateFunction,
+    values: Iterable[Value],
+    *,
+    distinct: bool,
+    fraction: Value = None,
+) -> Value:
     known = [each for each in values if each is not None]
     if distinct:
         known = list(dict.fromkeys(known))
     match function:
         case AggregateFunction.COUNT:
             return len(known)
+        case AggregateFunction.COLLECT:
+            return tuple(sorted(known, key=sort_key))  # type: ignore[arg-type]
         case _ if not known:
             return None
         case AggregateFunction.SUM:
@@ -80,8 +89,19 @@ def aggregate(function: AggregateFunction, values: Iterable[Value], *, distinct:
             return min(known, key=sort_key)
         case AggregateFunction.MAX:
             return max(known, key=sort_key)
+        case AggregateFunction.STDDEV:
+            return stdev(map(number, known)) if len(known) > 1 else None
+        case AggregateFunction.PERCENTILE:
+            return percentile(sorted(map(number, known)), number(fraction))
         case _:
             assert_never(function)
+
+
+def percentile(ordered: Sequence[float], fraction: float) -> float:
+    """Between two neighbours, as far as the fraction goes from one to the other."""
+    whole, part = divmod(fraction * (len(ordered) - 1), 1)
+    low = ordered[int(whole)]
+    return low if not part else low + (ordered[int(whole) + 1] - low) * part
 
 
 def number(value: Value) -> float:

@@ -209,6 +209,12 @@ class AggregateFunction(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
+    """The values in ascending order; over none, an empty list."""
+    STDDEV = "stddev"
+    """Of a sample: null for fewer than two values."""
+    PERCENTILE = "percentile"
+    """Between two values it is interpolated, as SQL's `percentile_cont`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,8 @@ class Aggregate:
     distinct: bool
     type: ValueType
     span: Span = field(default=NOWHERE, compare=False)
+    fraction: Operand | None = None
+    """Of a percentile: from 0 to 1, the same for every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +465,8 @@ class Parameter:
     """It is a `limit` or an `offset`: a negative value is refused when it is bound."""
     is_pattern: bool = False
     """It is a pattern of `matches`, which is compiled when it is bound."""
+    is_fraction: bool = False
+    """It is the fraction of a `percentile`: a value beyond 0 and 1 is refused when it is bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ def _fit_null(parameter: Parameter) -> Value:
 def _fit_use(value: Value, parameter: Parameter) -> Value:
     if parameter.is_count and isinstance(value, int) and value < 0:
         raise Misfit(f"a count is not negative, got {value}")
+    if parameter.is_fraction and isinstance(value, int | float) and not 0 <= value <= 1:
+        raise Misfit(f"a fraction lies between 0 and 1, got {value}")
     if parameter.is_pattern and isinstance(value, str):
         problem = find_pattern_problem(value)
         if problem is not None:

@@ -65,8 +65,9 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return "now()"
         case Computed() | Choice() | Truth():
             return _computed_text(expression)
-        case Aggregate(function, argument, distinct):
-            return f"{function}({'distinct ' if distinct else ''}{expression_text(argument)})"
+        case Aggregate(function, argument, distinct, fraction=fraction):
+            rest = "" if fraction is None else f", {expression_text(fraction)}"
+            return f"{function}({'distinct ' if distinct else ''}{expression_text(argument)}{rest})"
         case Nearest(target, query):
             return _call("nearest", target, query)
         case Bm25(target, query):

@@ -6,7 +6,7 @@ is still checked.
 """
 
 import json
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import assert_never
 
 from omnigraph.catalog.temporal import format_date, format_datetime
@@ -226,9 +226,10 @@ def find_aggregate_problem(
     """T8, and T24 for Blobs."""
     if argument.type is not None and argument.type.is_blob:
         return TypeProblem(QueryRule.T24, f"{describe(argument)} cannot be aggregated")
-    if distinct and function is not AggregateFunction.COUNT:
+    if distinct and function not in (AggregateFunction.COUNT, AggregateFunction.COLLECT):
         return TypeProblem(
-            QueryRule.T8, f"`{function}` does not take `distinct`; only `count` does"
+            QueryRule.T8,
+            f"`{function}` does not take `distinct`; only `count` and `collect` do",
         )
     match function:
         case AggregateFunction.COUNT:
@@ -236,10 +237,15 @@ def find_aggregate_problem(
                 message = f"`count(distinct …)` takes single values, not {describe(argument)}"
                 return TypeProblem(QueryRule.T8, message)
             return None
-        case AggregateFunction.SUM | AggregateFunction.AVG:
+        case (
+            AggregateFunction.SUM
+            | AggregateFunction.AVG
+            | AggregateFunction.STDDEV
+            | AggregateFunction.PERCENTILE
+        ):
             wanted = "a number"
             is_fitting = argument.type is not None and argument.type.is_number
-        case AggregateFunction.MIN | AggregateFunction.MAX:
+        case AggregateFunction.MIN | AggregateFunction.MAX | AggregateFunction.COLLECT:
             wanted = "a number, a String, a Bool, a Date or a DateTime"
             is_fitting = is_scalar(argument) and _is_ordered(argument)
         case _:
@@ -255,21 +261,53 @@ def _is_ordered(argument: Operand) -> bool:
 
 
 def aggregate_type(function: AggregateFunction, argument: Operand) -> ValueType:
-    """The type of the result; everything but a count is null for a group without values."""
+    """The type of the result; all but counts and lists are null for a group without values."""
     match function:
         case AggregateFunction.COUNT:
             return I64
-        case AggregateFunction.SUM | AggregateFunction.AVG:
+        case (
+            AggregateFunction.SUM
+            | AggregateFunction.AVG
+            | AggregateFunction.STDDEV
+            | AggregateFunction.PERCENTILE
+        ):
             return F64.optional()
         case AggregateFunction.MIN | AggregateFunction.MAX:
             assert argument.type is not None
             return argument.type.optional()
+        case AggregateFunction.COLLECT:
+            assert argument.type is not None
+            return replace(argument.type.required(), is_list=True)
         case _:
             assert_never(function)
 
 
+def find_fraction_problem(
+    function: AggregateFunction, fraction: Operand | None
+) -> TypeProblem | None:
+    """E1 and T8: `percentile` takes a fraction, the same for every row, and nothing else does."""
+    if function is not AggregateFunction.PERCENTILE:
+        if fraction is None:
+            return None
+        return TypeProblem(QueryRule.E1, f"`{function}` takes one value")
+    hint = "write `percentile($x.n, 0.9)`"
+    if fraction is None:
+        return TypeProblem(QueryRule.E1, "`percentile` takes a value and a fraction", hint)
+    match fraction:
+        case Constant(int() | float() as value) if not isinstance(value, bool) and 0 <= value <= 1:
+            return None
+        case ParameterRef(type=kind) if kind.is_number and not kind.nullable:
+            return None
+    message = f"the fraction of `percentile` is a number from 0 to 1, not {describe(fraction)}"
+    hint = "write a number, or a parameter of type F64"
+    return TypeProblem(QueryRule.T8, message, hint)
+
+
 def find_measure_problem(aggregate: Aggregate, bound: Operand) -> TypeProblem | None:
     """T7 and U11: what an aggregate over a block is compared with."""
+    if aggregate.type.is_list:
+        message = f"`{aggregate.function} {{ }}` is a list, and a block is compared by one value"
+        return TypeProblem(QueryRule.T8, message, "count the values: `count(distinct …) { … }`")
     if bound.type is None:
         message = f"comparing `{aggregate.function} {{ }}` with null never matches"
         return TypeProblem(QueryRule.U11, message, "leave the block out, or compare with a value")

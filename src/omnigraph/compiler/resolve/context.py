@@ -31,6 +31,8 @@ class Context:
         """The parameters that are used as `limit` or `offset`."""
         self.patterns: set[str] = set()
         """The parameters that are used as the pattern of `matches`."""
+        self.fractions: set[str] = set()
+        """The parameters that are used as the fraction of `percentile`."""
         self.aliases: Mapping[str, Operand] = {}
         """What the aliases of `return` stand for, while `order` is resolved."""
         self._diagnostics: list[Diagnostic] = []

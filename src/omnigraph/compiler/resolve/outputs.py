@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     ObjectOf,
     Operand,
     Output,
+    ParameterRef,
     Rank,
     Rrf,
 )
@@ -32,6 +33,7 @@ from omnigraph.compiler.typecheck import (
     aggregate_type,
     describe,
     find_aggregate_problem,
+    find_fraction_problem,
 )
 from omnigraph.lang.query import ast
 
@@ -86,14 +88,24 @@ def resolve_aggregate(
 ) -> Aggregate | None:
     function = AggregateFunction(expression.function.value)
     argument = _resolve_argument(expression.argument, function, scope, context)
+    fraction = None
+    if expression.fraction is not None:
+        fraction = resolve_operand(expression.fraction, scope, context)
+        if fraction is None:
+            return None
     if argument is None:
+        return None
+    problem = find_fraction_problem(function, fraction)
+    if problem is not None:
+        context.report(problem, expression.span)
         return None
     problem = find_aggregate_problem(function, argument, distinct=expression.distinct)
     if problem is not None:
         context.report(problem, expression.span)
         return None
     value_type = aggregate_type(function, argument)
-    return Aggregate(function, argument, expression.distinct, value_type, expression.span)
+    context.fractions |= {fraction.name} if isinstance(fraction, ParameterRef) else set()
+    return Aggregate(function, argument, expression.distinct, value_type, expression.span, fraction)
 
 
 def _resolve_argument(

@@ -105,7 +105,10 @@ def _resolve_read(
     offset = resolve_count("offset", body.offset, context)
     counted = tuple(
         replace(
-            each, is_count=each.name in context.counts, is_pattern=each.name in context.patterns
+            each,
+            is_count=each.name in context.counts,
+            is_pattern=each.name in context.patterns,
+            is_fraction=each.name in context.fractions,
         )
         for each in parameters
     )

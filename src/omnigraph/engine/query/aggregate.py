@@ -2,12 +2,13 @@
 
 Each morsel is reduced to its own groups, and the groups of many morsels are reduced again. So the
 memory grows with the number of groups, not of rows. An aggregate of distinct values keeps each
-distinct value until the end. A node that is a key or is counted stays an ordinal until the end.
+distinct value until the end, a list and a percentile keep every value. A node that is a key or is
+counted stays an ordinal until the end.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,15 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
-from omnigraph.engine.query.grouping import Groups, counts, extremes, group, sums
+from omnigraph.engine.query.grouping import (
+    Groups,
+    counts,
+    deviations,
+    extremes,
+    group,
+    ordered_values,
+    sums,
+)
 from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
 from omnigraph.engine.query.values import (
     as_plain,
@@ -70,7 +79,7 @@ class _Reduction:
     execution: Execution
     parts: list[_Part] = field(default_factory=list)
     values: dict[int, list[_Part]] = field(default_factory=dict)
-    """For each aggregate of distinct values: the values, as keys."""
+    """For each aggregate that needs its values at the end: the values, as keys."""
     rows: dict[str, Rows] = field(default_factory=dict)
     """The rows whose ordinals stand for the ids of a variable."""
     coded: dict[ir.PropertyOf, Array] = field(default_factory=dict)
@@ -92,8 +101,8 @@ class _Reduction:
 
     def add(self, frame: Frame, weights: Weights | None) -> None:
         """Add rows; each counts as often as its weight, or once."""
-        has_distinct = any(each.distinct for each in self.functions)
-        runs = None if has_distinct else self._runs(frame)
+        has_values = any(map(needs_values, self.functions))
+        runs = None if has_values else self._runs(frame)
         keyed = frame if runs is None else frame.pick(runs.firsts)
         keys = tuple(self._key_column(each, keyed) for each in self.keys)
         groups = group(keys, keyed.count)
@@ -101,8 +110,8 @@ class _Reduction:
         for place, each in enumerate(self.functions):
             is_counted = each.function is AggregateFunction.COUNT
             column = self._column(each.argument, frame, by_ordinal=is_counted)
-            if each.distinct:
-                self._add_values(place, keys, column, frame.count)
+            if needs_values(each):
+                self._add_values(place, keys, column, weights)
                 states.append(())
             elif runs is None:
                 states.append(start(each.function, column, groups, weights))
@@ -148,12 +157,21 @@ class _Reduction:
         return self._column(operand, frame, by_ordinal=True)
 
     def _add_values(
-        self, place: int, keys: tuple[Array, ...], column: Array, row_count: int
+        self, place: int, keys: tuple[Array, ...], column: Array, weights: Weights | None
     ) -> None:
         columns = (*keys, column)
-        groups = group(columns, row_count)
-        part = _Part(tuple(pick(each, groups.firsts) for each in columns), (), groups.count)
-        self._keep(self.values.setdefault(place, []), part, ())
+        held = self.values.setdefault(place, [])
+        if self.functions[place].distinct:
+            firsts = group(columns, len(column)).firsts
+            part = _Part(tuple(pick(each, firsts) for each in columns), (), len(firsts))
+            self._keep(held, part, ())
+            return
+        at = np.flatnonzero(np.asarray(column.is_valid()))
+        if weights is not None:
+            at = np.repeat(at, weights[at])
+        part = _Part(tuple(pick(each, at) for each in columns), (), len(at))
+        self.execution.memory.hold("aggregate", part.nbytes)
+        held.append(part)
 
     def _keep(self, parts: list[_Part], part: _Part, functions: tuple[ir.Aggregate, ...]) -> None:
         self.execution.memory.hold("aggregate", part.nbytes)
@@ -211,21 +229,24 @@ class _Reduction:
         columns = []
         for place, each in enumerate(self.functions):
             state = whole.states[place]
-            if each.distinct:
-                state = self._distinct_state(place, each.function, whole)
+            if needs_values(each):
+                state = self._state_of_values(place, each, whole)
             columns.append(end(each.function, state))
         return columns
 
-    def _distinct_state(self, place: int, function: AggregateFunction, whole: _Part) -> State:
-        """Assign the distinct values to the known groups."""
-        values = _merge(self.values[place], ())
+    def _state_of_values(self, place: int, aggregate: ir.Aggregate, whole: _Part) -> State:
+        """Assign the values to the known groups."""
+        parts = self.values[place]
+        values = _merge(parts, ()) if aggregate.distinct else _joined(parts)
         *keys, column = values.keys
         joined = [concat_columns(pair) for pair in zip(whole.keys, keys, strict=True)]
         numbers = group(joined, whole.row_count + values.row_count).of_row
         place_of = np.empty(whole.row_count, np.int64)
         place_of[numbers[: whole.row_count]] = np.arange(whole.row_count)
         of_row = place_of[numbers[whole.row_count :]]
-        return start(function, column, Groups(of_row, np.arange(whole.row_count)))
+        groups = Groups(of_row, np.arange(whole.row_count))
+        fraction = fraction_of(aggregate, self.execution)
+        return start(aggregate.function, column, groups, fraction=fraction)
 
     def _decode(self, operand: ir.Operand | ir.ObjectOf, key: Array) -> Array:
         if isinstance(operand, ir.PropertyOf) and operand in self.coded:
@@ -274,25 +295,80 @@ def keep_groups(
 # ── functions ────────────────────────────────────────────────────────────────────────────────────
 
 
+def needs_values(aggregate: ir.Aggregate) -> bool:
+    """Is it found from all values together, and not from the states of parts?"""
+    return aggregate.distinct or aggregate.function in (
+        AggregateFunction.COLLECT,
+        AggregateFunction.PERCENTILE,
+    )
+
+
+def fraction_of(aggregate: ir.Aggregate, execution: Execution) -> float | None:
+    if aggregate.fraction is None:
+        return None
+    value = execution.value_of(aggregate.fraction)
+    assert isinstance(value, int | float)
+    return float(value)
+
+
 def start(
-    function: AggregateFunction, column: Array, groups: Groups, weights: Weights | None = None
+    function: AggregateFunction,
+    column: Array,
+    groups: Groups,
+    weights: Weights | None = None,
+    *,
+    fraction: float | None = None,
 ) -> State:
     """The state of an aggregate after some rows."""
     match function:
         case AggregateFunction.COUNT:
             return (array_of(_count(column, groups, weights)),)
         case AggregateFunction.SUM | AggregateFunction.AVG:
-            if is_null(column):
-                column = column.cast(pa.float64())
-            known = column.fill_null(0) if column.null_count else column
-            values = np.asarray(known).astype(np.float64, copy=False)
+            values = _floats(column)
             if weights is not None:
                 values = values * weights
             return array_of(sums(values, groups)), array_of(_count(column, groups, weights))
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return (extremes(column, groups, largest=function is AggregateFunction.MAX),)
+        case AggregateFunction.STDDEV:
+            counted = _count(column, groups, weights)
+            there = np.asarray(column.is_valid()).astype(np.int64)
+            each = there if weights is None else there * weights
+            mean, squares = deviations(_floats(column), each, groups)
+            return array_of(counted), array_of(mean), array_of(squares)
+        case AggregateFunction.COLLECT:
+            assert weights is None, "each value is there as often as it counts"
+            ordered, offsets = ordered_values(column, groups)
+            lists: Any = pa.ListArray
+            return (lists.from_arrays(pa.array(offsets, pa.int32()), ordered),)
+        case AggregateFunction.PERCENTILE:
+            assert weights is None, "each value is there as often as it counts"
+            assert fraction is not None, "the resolver demands it"
+            return (_percentiles(column, groups, fraction),)
         case _:
             assert_never(function)
+
+
+def _floats(column: Array) -> "npt.NDArray[np.float64]":
+    if is_null(column):
+        return np.zeros(len(column))
+    known = column.fill_null(0) if column.null_count else column
+    return np.asarray(known).astype(np.float64, copy=False)
+
+
+def _percentiles(column: Array, groups: Groups, fraction: float) -> Array:
+    """The value at a fraction of the way through the ordered values, between two interpolated."""
+    ordered, offsets = ordered_values(column, groups)
+    values = _floats(ordered)
+    first, last = offsets[:-1], offsets[1:] - 1
+    is_empty = last < first
+    if not len(values):
+        return array_of(np.zeros(groups.count), is_empty)
+    way = np.where(is_empty, 0.0, fraction * (last - first))
+    below = np.minimum(first + np.floor(way).astype(np.int64), len(values) - 1)
+    above = np.minimum(first + np.ceil(way).astype(np.int64), len(values) - 1)
+    between = values[below] + (values[above] - values[below]) * (way - np.floor(way))
+    return array_of(between, is_empty)
 
 
 def _count(column: Array, groups: Groups, weights: Weights | None) -> Weights:
@@ -312,6 +388,12 @@ def go_on(function: AggregateFunction, state: State, groups: Groups) -> State:
             return array_of(sums(np.asarray(state[0]), groups)), _added(state[1], groups)
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return (extremes(state[0], groups, largest=function is AggregateFunction.MAX),)
+        case AggregateFunction.STDDEV:
+            sizes, means, squares = (np.asarray(each) for each in state)
+            mean, apart = deviations(means, sizes, groups)
+            return _added(state[0], groups), array_of(mean), array_of(apart + sums(squares, groups))
+        case AggregateFunction.COLLECT | AggregateFunction.PERCENTILE:
+            raise AssertionError(f"{function} is found from all values together")
         case _:
             assert_never(function)
 
@@ -331,15 +413,26 @@ def end(function: AggregateFunction, state: State) -> Array:
         case AggregateFunction.AVG:
             total, count = (np.asarray(each) for each in state)
             return array_of(total / np.maximum(count, 1), count == 0)
+        case AggregateFunction.STDDEV:
+            count, _, squares = (np.asarray(each) for each in state)
+            return array_of(np.sqrt(squares / np.maximum(count - 1, 1)), count < 2)
+        case AggregateFunction.COLLECT | AggregateFunction.PERCENTILE:
+            return state[0]
         case _:
             assert_never(function)
 
 
 def _empty(aggregate: ir.Aggregate) -> Array:
     """The value of an aggregate over no rows."""
-    kind = arrow_type(aggregate.type)
-    is_count = aggregate.function is AggregateFunction.COUNT
-    return pa.array([0 if is_count else None], kind)
+    match aggregate.function:
+        case AggregateFunction.COUNT:
+            value: object = 0
+        case AggregateFunction.COLLECT:
+            value = []
+        case _:
+            value = None
+    cells: list[Any] = [value]
+    return pa.array(cells, arrow_type(aggregate.type))
 
 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────
@@ -355,8 +448,14 @@ def _merge(parts: Sequence[_Part], functions: Sequence[ir.Aggregate]) -> _Part:
         check_cancelled()
         columns = zip(*(part.states[place] for part in parts), strict=True)
         joined = tuple(concat_columns(column) for column in columns)
-        states.append(joined if each.distinct else go_on(each.function, joined, groups))
+        states.append(joined if needs_values(each) else go_on(each.function, joined, groups))
     return _Part(tuple(pick(each, groups.firsts) for each in keys), tuple(states), groups.count)
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    """All rows of all parts."""
+    keys = [concat_columns(each) for each in zip(*(part.keys for part in parts), strict=True)]
+    return _Part(tuple(keys), (), sum(part.row_count for part in parts))
 
 
 def concat_columns(arrays: Sequence[Array]) -> Array:

@@ -145,6 +145,35 @@ def extremes(column: Array, groups: Groups, *, largest: bool) -> Array:
     return decode(array_of(reduced, ~found))
 
 
+def ordered_values(column: Array, groups: Groups) -> tuple[Array, Codes]:
+    """The values of all groups, group by group in ascending order, and where each group begins.
+
+    Null is no value. The last position is the number of values.
+    """
+    there = np.asarray(column.is_valid())
+    of_row = groups.of_row[there]
+    known = column.drop_null()
+    values, _ = _comparable(known)
+    ordered = pick(known, np.lexsort((values, of_row)))
+    sizes = np.bincount(of_row, minlength=groups.count)
+    return ordered, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def deviations(
+    values: "npt.NDArray[np.float64]", weights: "npt.NDArray[Any]", groups: Groups
+) -> "tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]":
+    """The weighted mean of each group, and the sum of the squared distances from it.
+
+    The mean is found from a value of the group, so that equal values have no distance.
+    """
+    pivot = np.zeros(groups.count)
+    counted = weights > 0
+    pivot[groups.of_row[counted]] = values[counted]
+    count = np.maximum(sums(weights, groups), 1)
+    mean = pivot + sums((values - pivot[groups.of_row]) * weights, groups) / count
+    return mean, sums(weights * (values - mean[groups.of_row]) ** 2, groups)
+
+
 def _comparable(column: Array) -> "tuple[npt.NDArray[Any], Callable[[Array], Array]]":
     """Values as numbers of the same order, and the inverse."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

@@ -12,7 +12,16 @@ import numpy.typing as npt
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query.aggregate import State, Weights, concat_columns, end, go_on, start
+from omnigraph.engine.query.aggregate import (
+    State,
+    Weights,
+    concat_columns,
+    end,
+    fraction_of,
+    go_on,
+    needs_values,
+    start,
+)
 from omnigraph.engine.query.conditions import compare
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.expand import Counted, is_only_counted
@@ -52,16 +61,19 @@ def _aggregate(
 ) -> Array:
     """The value of the aggregate for each binding; a date is an integer."""
     every = np.arange(given.count)
+    fraction = fraction_of(aggregate, execution)
     states: list[State] = []
     for numbers, column, weights in _arguments(aggregate, run_inner(given.frame), execution):
         check_cancelled()
-        states.append(start(aggregate.function, column, Groups(numbers, every), weights))
+        groups = Groups(numbers, every)
+        states.append(start(aggregate.function, column, groups, weights, fraction=fraction))
         if len(states) > 1:
             states = [_merge(aggregate.function, states, given.count)]
     if not states:
         kind = aggregate.argument.type or ir.I64
         none = as_plain(build_column(None, 0, kind), kind)
-        states.append(start(aggregate.function, none, Groups(every[:0], every)))
+        groups = Groups(every[:0], every)
+        states.append(start(aggregate.function, none, groups, fraction=fraction))
     return end(aggregate.function, states[0])
 
 
@@ -77,7 +89,7 @@ def _arguments(aggregate: ir.Aggregate, parts: Counted, execution: Execution) ->
         (frame.bound[NUMBER].at.astype(np.int64), _column(aggregate, frame, execution), weights)
         for frame, weights in parts
     )
-    if not aggregate.distinct:
+    if not needs_values(aggregate):
         yield from plain
         return
     held = list(plain)
@@ -85,8 +97,19 @@ def _arguments(aggregate: ir.Aggregate, parts: Counted, execution: Execution) ->
     if held:
         numbers = np.concatenate([each for each, _, _ in held])
         column = concat_columns([each for _, each, _ in held])
-        firsts = group([array_of(numbers), column], len(numbers)).firsts
-        yield numbers[firsts], pick(column, firsts), None
+        at = _distinct(numbers, column) if aggregate.distinct else _repeated(held)
+        yield numbers[at], pick(column, at), None
+
+
+def _distinct(numbers: "npt.NDArray[np.int64]", column: Array) -> "npt.NDArray[np.int64]":
+    return group([array_of(numbers), column], len(numbers)).firsts
+
+
+def _repeated(parts: "list[Part]") -> "npt.NDArray[np.int64]":
+    """Every row, as often as it counts."""
+    weights = [np.ones(len(numbers), np.int64) if w is None else w for numbers, _, w in parts]
+    counted = np.concatenate(weights)
+    return np.repeat(np.arange(len(counted)), counted)
 
 
 def _column(aggregate: ir.Aggregate, frame: Frame, execution: Execution) -> Array:

@@ -111,15 +111,20 @@ class AggregateFunction(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
+    STDDEV = "stddev"
+    PERCENTILE = "percentile"
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`count($x)`, `sum($x.n)`; `count(distinct $x.p)` is an extension."""
+    """`count($x)`, `sum($x.n)`; `count(distinct $x.p)`, `percentile($x.n, 0.9)` are extensions."""
 
     function: AggregateFunction
     argument: "Expression"
     distinct: bool = False
+    fraction: "Expression | None" = None
+    """The second value; that only `percentile` takes one is checked later."""
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -47,6 +47,7 @@ KEYWORDS = frozenset(
             "RRF",
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
+        *("COLLECT", "STDDEV", "PERCENTILE"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }

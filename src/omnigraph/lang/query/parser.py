@@ -399,10 +399,15 @@ class _Reader:
         return ast.CaseArm(self._expression(condition), self._expression(value), span_of(tree))
 
     def _aggregate(self, tree: Tree[Token]) -> ast.Aggregate:
+        # name ( [distinct] argument [, fraction] )
+        inside = tree.children[2:-1]
+        distinct = isinstance(inside[0], Token) and inside[0].type == "DISTINCT"
+        argument, *fraction = inside[1 if distinct else 0 :: 2]
         return ast.Aggregate(
             function=ast.AggregateFunction(str(tree.children[0])),
-            argument=self._expression(tree.children[-2]),
-            distinct=len(tree.children) == 5,
+            argument=self._expression(argument),
+            distinct=distinct,
+            fraction=self._expression(fraction[0]) if fraction else None,
             span=span_of(tree),
         )
 

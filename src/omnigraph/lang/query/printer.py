@@ -70,9 +70,10 @@ def print_expression(expression: ast.Expression) -> str:
             return f"${variable.name}.{name.text}"
         case ast.Word(text):
             return text
-        case ast.Aggregate(function, argument, distinct):
+        case ast.Aggregate(function, argument, distinct, fraction):
             modifier = "distinct " if distinct else ""
-            return f"{function}({modifier}{print_expression(argument)})"
+            rest = "" if fraction is None else f", {print_expression(fraction)}"
+            return f"{function}({modifier}{print_expression(argument)}{rest})"
         case ast.TextMatch(function, target, query, max_edits):
             return _call(function, target, query, max_edits)
         case ast.Nearest(target, query):

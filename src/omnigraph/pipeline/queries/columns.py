@@ -11,6 +11,7 @@ from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import AggregateFunction
 from omnigraph.compiler.scope import ranked_variable
+from omnigraph.engine.query.aggregate import fraction_of
 from omnigraph.engine.query.execution import Execution
 from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.queries.rows import PLACE, SCORE, Names, SparkRows
@@ -84,7 +85,7 @@ def aggregate(
             of = argument.type or ir.I64
             given = names.fresh()
             inputs.append(result_of(argument, of, rows, execution).alias(given))
-            made = function_of(each.expression, f.col(given), of)
+            made = function_of(each.expression, f.col(given), of, execution)
             functions.append(made.cast(wanted).alias(name))
         else:
             inputs.append(result_of(each.expression, each.type, rows, execution).alias(name))
@@ -95,7 +96,9 @@ def aggregate(
     return Shown(data.select(*shown), tuple(shown))
 
 
-def function_of(aggregate: ir.Aggregate, column: Column, of: ValueType) -> Column:
+def function_of(
+    aggregate: ir.Aggregate, column: Column, of: ValueType, execution: Execution
+) -> Column:
     match aggregate.function:
         case AggregateFunction.COUNT:
             return f.count_distinct(column) if aggregate.distinct else f.count(column)
@@ -109,6 +112,14 @@ def function_of(aggregate: ir.Aggregate, column: Column, of: ValueType) -> Colum
             return f.min(column)
         case AggregateFunction.MAX:
             return f.max(column)
+        case AggregateFunction.COLLECT:
+            values = f.collect_list(column)
+            return f.sort_array(f.array_distinct(values) if aggregate.distinct else values)
+        case AggregateFunction.STDDEV:
+            return f.stddev_samp(column.cast("double"))
+        case AggregateFunction.PERCENTILE:
+            fraction = fraction_of(aggregate, execution)
+            return f.percentile(column.cast("double"), f.lit(fraction))
         case _:
             assert_never(aggregate.function)
 

@@ -50,7 +50,9 @@ def measure(
     aggregate = operator.aggregate
     of = aggregate.argument.type or I64
     argument = result_of(aggregate.argument, of, inner, execution).alias(given)
-    value = function_of(aggregate, f.col(given), of).cast(spark_type(arrow_type(aggregate.type)))
+    value = function_of(aggregate, f.col(given), of, execution).cast(
+        spark_type(arrow_type(aggregate.type))
+    )
     rows_of_block = inner.data.select(*_aliased(inner, operator.on, ids), argument)
     measured = rows_of_block.groupBy(*ids).agg(value.alias(found))
     joined = rows.data.join(measured, _same(rows, operator.on, ids), "left").drop(*ids)

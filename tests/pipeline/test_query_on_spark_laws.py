@@ -15,7 +15,14 @@ from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import optimise
-from omnigraph.compiler.plan import Expand, ReadPlan, TopRanked, operators_in
+from omnigraph.compiler.plan import (
+    Expand,
+    ExpandAny,
+    ReadPlan,
+    TopRanked,
+    WalkMode,
+    operators_in,
+)
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.memory import Memory
@@ -90,6 +97,8 @@ def check(spark: SparkSession, query: Read, world: World, values: Mapping[str, V
     assert isinstance(plan, ReadPlan)
     note(explain(plan))
     assume(not any(isinstance(e, Expand) and e.hops_high is None for e in operators_in(plan.root)))
+    walks = [each for each in operators_in(plan.root) if isinstance(each, ExpandAny)]
+    assume(not any(each.mode is WalkMode.SEARCH for each in walks))
     assume(not any(isinstance(e, TopRanked) and e.limit is None for e in operators_in(plan.root)))
     found = cells_of(on_spark(spark, plan, world, values))
     expected = rounded(run(query, world.graph, values, INSTANT_MS))

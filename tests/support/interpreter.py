@@ -143,6 +143,9 @@ class Execution:
             case ir.PropertyOf(variable, "id"):
                 element = row[variable]
                 return None if element is None else element.id
+            case ir.PropertyOf(variable, ir.TYPE_COLUMN):
+                element = row[variable]
+                return None if element is None else element.type_name
             case ir.PropertyOf(variable, name):
                 element = row[variable]
                 return None if element is None else element.properties.get(name)
@@ -164,7 +167,7 @@ class Execution:
         element = row[shown.variable]
         if element is None:
             return None
-        record = {**element.properties, "id": element.id}
+        record = {**element.properties, "id": element.id, ir.TYPE_COLUMN: element.type_name}
         return tuple(record.get(name) for name, _ in shown.fields)  # type: ignore[misc]
 
     def truth(self, condition: ir.Condition, row: Row) -> bool | None:
@@ -230,7 +233,11 @@ class Execution:
                 for node in self.nodes(type_name):
                     if self.holds(filters, {**row, variable: node}):
                         yield {**row, variable: node.only(columns)}
-            case ir.Expand():
+            case ir.ScanAny(variable, types, filters, columns):
+                for node in [each for name in types for each in self.nodes(name)]:
+                    if self.holds(filters, {**row, variable: node}):
+                        yield {**row, variable: node.only(columns)}
+            case ir.Expand() | ir.ExpandAny():
                 yield from self.expand(step, row)
             case ir.Where(condition):
                 if self.holds([condition], row):
@@ -256,7 +263,7 @@ class Execution:
         found = self.graph.nodes.get(type_name, {})
         return [Element(type_name, each, record) for each, record in found.items()]
 
-    def expand(self, step: ir.Expand, row: Row) -> Iterator[Row]:
+    def expand(self, step: ir.Expand | ir.ExpandAny, row: Row) -> Iterator[Row]:
         source = row[step.source]
         if source is None:
             return
@@ -271,12 +278,15 @@ class Execution:
             if self.holds(step.filters, {**row, **found}):
                 yield {**row, **handed_on}
 
-    def ends(self, step: ir.Expand, source: Element) -> list[tuple[Element, Element | None]]:
+    def ends(
+        self, step: ir.Expand | ir.ExpandAny, source: Element
+    ) -> list[tuple[Element, Element | None]]:
         """Where a walk arrives; once per edge when the edge is bound, once per node otherwise."""
         if step.edge_variable is not None:
             return [
-                (target, Element(step.edge, edge.id, edge_record(edge)))
-                for target, edge in self.neighbours(step, source)
+                (target, Element(name, edge.id, edge_record(edge)))
+                for target, name, edge in self.neighbours(step, source)
+                if target.type_name in target_types(step)
             ]
         visited, frontier = {source}, [source]
         whole = Element(source.type_name, source.id, self.graph.nodes[source.type_name][source.id])
@@ -284,7 +294,7 @@ class Execution:
         for hop in range(1, (HOPS_MAX if step.hops_high is None else step.hops_high) + 1):
             reached: list[Element] = []
             for node in frontier:
-                for other, _ in self.neighbours(step, node):
+                for other, _, _ in self.neighbours(step, node):
                     # A self-loop of the start is one hop; every other one is a detour.
                     is_loop, is_new = other == source == node, other not in visited
                     if (is_loop or is_new) and hop >= step.hops_low:
@@ -292,26 +302,29 @@ class Execution:
                     if is_new:
                         visited.add(other)
                         reached.append(other)
-            if source.type_name != step.target_type:
+            if isinstance(step, ir.Expand) and source.type_name != step.target_type:
                 break  # an edge between two types cannot be chained
             frontier = reached
-        return [(each, None) for each in found]
+        return [(each, None) for each in found if each.type_name in target_types(step)]
 
-    def neighbours(self, step: ir.Expand, node: Element) -> list[tuple[Element, Edge]]:
+    def neighbours(
+        self, step: ir.Expand | ir.ExpandAny, node: Element
+    ) -> list[tuple[Element, str, Edge]]:
         """One hop, edge by edge; a self-loop counts once, whichever way it is walked."""
-        targets = self.graph.nodes.get(step.target_type, {})
-        found = []
-        for edge in self.graph.edges.get(step.edge, ()):
-            ends: list[str] = []
-            if step.direction is not Direction.IN and edge.source == node.id:
-                ends.append(edge.target)
-            if step.direction is not Direction.OUT and edge.target == node.id:
-                ends.append(edge.source)
-            found += [
-                (Element(step.target_type, each, targets[each]), edge)
-                for each in dict.fromkeys(ends)
-                if each in targets
-            ]
+        found: list[tuple[Element, str, Edge]] = []
+        for way in ways_of(step, node):
+            targets = self.graph.nodes.get(way.target_type, {})
+            for edge in self.graph.edges.get(way.edge, ()):
+                ends: list[str] = []
+                if way.direction is not Direction.IN and edge.source == node.id:
+                    ends.append(edge.target)
+                if way.direction is not Direction.OUT and edge.target == node.id:
+                    ends.append(edge.source)
+                found += [
+                    (Element(way.target_type, each, targets[each]), way.edge, edge)
+                    for each in dict.fromkeys(ends)
+                    if each in targets
+                ]
         return found
 
     # ranking
@@ -470,15 +483,28 @@ class Execution:
         )
 
 
+def target_types(step: ir.Expand | ir.ExpandAny) -> tuple[str, ...]:
+    return step.target_types if isinstance(step, ir.ExpandAny) else (step.target_type,)
+
+
+def ways_of(step: ir.Expand | ir.ExpandAny, node: Element) -> list[ir.Way]:
+    """The ways that a walk may go from a node."""
+    if isinstance(step, ir.ExpandAny):
+        return [each for each in step.ways if each.source_type == node.type_name]
+    return [ir.Way(node.type_name, step.edge, step.direction, step.target_type)]
+
+
 def edge_record(edge: Edge) -> Mapping[str, Value]:
     """What can be read of an edge: its properties and its ends."""
     return {**edge.properties, "src": edge.source, "dst": edge.target}
 
 
 def identity(query: ir.Read, row: Row) -> list[NullsFirst]:
-    """What breaks ties: the ids of all named variables, in name order."""
+    """What breaks ties: the ids of all named variables, in name order; then their types."""
     names = sorted(each for each in bound_by(query.steps) if is_named(each))
-    return [sort_key(None if (element := row[name]) is None else element.id) for name in names]
+    found = [row[name] for name in names]
+    ids = [sort_key(None if each is None else each.id) for each in found]
+    return ids + [sort_key(None if each is None else each.type_name) for each in found]
 
 
 def own_conditions(steps: Sequence[ir.Step], variable: str) -> list[ir.Condition]:
@@ -486,7 +512,7 @@ def own_conditions(steps: Sequence[ir.Step], variable: str) -> list[ir.Condition
     found: list[ir.Condition] = []
     for step in steps:
         match step:
-            case ir.Scan() | ir.Expand():
+            case ir.Scan() | ir.ScanAny() | ir.Expand() | ir.ExpandAny():
                 found += step.filters
             case ir.Where(condition):
                 found.append(condition)

@@ -933,6 +933,39 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/expand_any.py",
+        (
+            "a neighbour counts once for each edge that leads to it",
+            "        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES and found:\n",
+            "        if False:\n",
+            "tests/pipeline/test_several_types.py::test_a_read_of_several_types",
+        ),
+        (
+            "a walk of no hop leaves a type that no edge has",
+            "            names = sorted(walked.union(self.operator.target_types))\n",
+            "            names = sorted(walked)\n",
+            "tests/pipeline/test_several_types.py::test_a_read_of_several_types",
+        ),
+    ),
+    *_of(
+        "compiler/resolve/operands.py",
+        (
+            "distinct nodes of several types are told apart by id alone",
+            "    if not bound.is_several:\n        return id_of(name, bound, span)\n",
+            "    if True:\n        return PropertyOf(name, 'id', STRING, span)\n",
+            "tests/pipeline/test_several_types.py::test_a_read_of_several_types",
+        ),
+    ),
+    *_of(
+        "compiler/resolve/conditions.py",
+        (
+            "two nodes of several types are the same if their ids are",
+            "    if not left[1].is_several and not right[1].is_several:\n",
+            "    if True:\n",
+            "tests/pipeline/test_several_types.py::test_a_read_of_several_types",
+        ),
+    ),
+    *_of(
         "engine/query/view.py",
         (
             "one look-up reads a whole table",

@@ -117,8 +117,12 @@ class _PlanExecution:
                 return self.scan(type_name, variable, filters, columns)
             case plan.KeyLookup():
                 return self.look_up(operator)
+            case plan.Either(_, parts):
+                return [row for each in parts for row in self.rows(each)]
             case plan.Expand(input=given):
                 return self.expand(operator, self.rows(given, outside))
+            case plan.ExpandAny(input=given):
+                return self.expand_any(operator, self.rows(given, outside))
             case plan.CrossJoin(left, right):
                 others = self.rows(right, outside)
                 return [{**row, **other} for row in self.rows(left, outside) for other in others]
@@ -148,8 +152,10 @@ class _PlanExecution:
                 return [row for row in rows if self.execution.holds(conditions, row)]
             case plan.TopRanked(given):
                 return self.top_ranked(operator, self.rows(given, outside))
-            case plan.Sort(given, keys, ties):
-                return self.sort(self.rows(given, outside), keys, ties)
+            case plan.Sort(given, keys, ties, typed):
+                rows = self.rows(given, outside)
+                rows.sort(key=lambda row: [sort_key(_type(row[name])) for name in typed])
+                return self.sort(rows, keys, ties)
             case plan.Limit(given, offset, count):
                 return self.rows(given, outside)[slice(*self.window(offset, count))]
             case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
@@ -194,6 +200,22 @@ class _PlanExecution:
             operator.direction,
             operator.target,
             operator.target_type,
+            operator.hops_low,
+            operator.hops_high,
+            operator.edge_variable,
+            operator.filters,
+            operator.columns,
+            operator.edge_columns,
+        )
+        assert all((operator.target in row) == operator.closes for row in rows)
+        return [after for row in rows for after in self.execution.step(step, row)]
+
+    def expand_any(self, operator: plan.ExpandAny, rows: list[Row]) -> list[Row]:
+        step = ir.ExpandAny(
+            operator.source,
+            operator.ways,
+            operator.target,
+            operator.target_types,
             operator.hops_low,
             operator.hops_high,
             operator.edge_variable,
@@ -271,3 +293,7 @@ def _binding(row: Row, on: tuple[str, ...]) -> tuple[Element | None, ...]:
 
 def _id(element: Element | None) -> str | None:
     return None if element is None else element.id
+
+
+def _type(element: Element | None) -> str | None:
+    return None if element is None else element.type_name

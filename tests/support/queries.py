@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     I64,
     RESULT,
     STRING,
+    TYPE_COLUMN,
     WILDCARD_PREFIX,
     Aggregate,
     AggregateFunction,
@@ -33,6 +34,7 @@ from omnigraph.compiler.ir import (
     Constant,
     Direction,
     Expand,
+    ExpandAny,
     Function,
     IdOf,
     Measured,
@@ -54,6 +56,7 @@ from omnigraph.compiler.ir import (
     Rrf,
     Scalarish,
     Scan,
+    ScanAny,
     Step,
     StringMatch,
     StringTest,
@@ -61,10 +64,13 @@ from omnigraph.compiler.ir import (
     TextMatch,
     Truth,
     Value,
+    Way,
     Where,
     Within,
     Without,
 )
+from omnigraph.compiler.resolve.context import BoundVariable, share
+from omnigraph.compiler.resolve.operands import identity_of
 from omnigraph.compiler.typecheck import TypeProblem, aggregate_type
 from omnigraph.lang.source import NOWHERE
 from support.graphs import IDS, SCALARS, values
@@ -190,7 +196,18 @@ class _Scope:
             for name, properties in bound
             if not name.startswith(WILDCARD_PREFIX)
             for each in properties
-        ]
+        ] + [PropertyOf(name, TYPE_COLUMN, STRING) for name in self.several()]
+
+    def several(self) -> list[str]:
+        """The named variables of several types."""
+        bound: list[tuple[str, NodeType | EdgeType]] = [*self.nodes.items(), *self.edges.items()]
+        named = [each for each in bound if not each[0].startswith(WILDCARD_PREFIX)]
+        return [name for name, each in named if len(types_in(each)) > 1]
+
+    def searchable(self) -> list[PropertyOf]:
+        """Properties of variables that have one type."""
+        several = self.several()
+        return [each for each in self.properties() if each.variable not in several]
 
     def scalars(self) -> list[PropertyOf]:
         return [each for each in self.properties() if not each.type.is_list | each.type.is_vector]
@@ -199,7 +216,28 @@ class _Scope:
         """Two variables of one type."""
         bound: list[tuple[str, NodeType | EdgeType]] = [*self.nodes.items(), *self.edges.items()]
         named = [each for each in bound if not each[0].startswith(WILDCARD_PREFIX)]
-        return [(a, b) for a, one in named for b, other in named if a < b and one is other]
+        return [
+            (a, b)
+            for a, one in named
+            for b, other in named
+            if a < b
+            and isinstance(one, NodeType) == isinstance(other, NodeType)
+            and types_in(one) & types_in(other)
+        ]
+
+    def identity(self, one: str, other: str, comparator: Comparator) -> Condition:
+        """Of several types, the types are compared as well."""
+        same = Compare(IdOf(one), comparator, IdOf(other))
+        if one not in self.several() and other not in self.several():
+            return same
+        alike = Compare(self.type_of(one), comparator, self.type_of(other))
+        return AllOf((same, alike)) if comparator is Comparator.EQ else AnyOf((same, alike))
+
+    def type_of(self, name: str) -> Operand:
+        if name in self.several():
+            return PropertyOf(name, TYPE_COLUMN, STRING)
+        (type_name,) = types_in(self.nodes[name] if name in self.nodes else self.edges[name])
+        return Constant(type_name, STRING)
 
     def objects(self) -> list[ObjectOf]:
         """Every named variable as an object."""
@@ -210,8 +248,16 @@ class _Scope:
             if not name.startswith(WILDCARD_PREFIX)
         ]
 
-    def ids(self) -> list[IdOf]:
-        return [IdOf(name) for name in self.nodes if not name.startswith(WILDCARD_PREFIX)]
+    def ids(self) -> list[Operand]:
+        """What tells the named nodes apart."""
+        several = self.several()
+        return [
+            identity_of(name, BoundVariable("node", tuple(types_in(each))))
+            if name in several
+            else IdOf(name)
+            for name, each in self.nodes.items()
+            if not name.startswith(WILDCARD_PREFIX)
+        ]
 
 
 @dataclass(slots=True)
@@ -259,7 +305,8 @@ class _Builder:
         scope = outer.copy()
         steps: list[Step] = []
         if not scope.nodes:
-            steps.append(self.scan(scope))
+            is_several = len(self.catalog.nodes) > 1 and self.draw(st.integers(0, 3)) == 0
+            steps.append(self.scan_any(scope) if is_several else self.scan(scope))
         for _ in range(self.draw(st.integers(1, 5 if depth == 0 else 3))):
             before = scope.copy()
             steps.append(self.step(scope, depth))
@@ -271,12 +318,17 @@ class _Builder:
 
     def step(self, scope: _Scope, depth: int) -> Step:
         kinds = ["expand", "expand", "expand", "where"]
+        # The way a traversal goes is inferred, so that not every choice of ways has a spelling.
+        kinds += [] if self.spellable or not self.catalog.edges else ["expand any"]
         # A scan in a block finds something for every row, so that a negation leaves none.
         kinds += ["scan"] if len(scope.nodes) < 4 and (depth == 0 or self.flip()) else []
         kinds += ["without", "optionally", "within", "measured", "measured"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "scan":
-                return self.scan(scope)
+                is_several = len(self.catalog.nodes) > 1 and self.flip()
+                return self.scan_any(scope) if is_several else self.scan(scope)
+            case "expand any":
+                return self.expand_any(scope) or Where(self.condition(scope))
             case "expand":
                 return self.expand(scope) or Where(self.condition(scope))
             case "without":
@@ -307,6 +359,64 @@ class _Builder:
             else self.operand_like(aggregate.type, scope)
         )
         return Measured(steps, aggregate, self.draw(st.sampled_from(Comparator)), bound)
+
+    def scan_any(self, scope: _Scope) -> ScanAny:
+        """Two types or more. What they share can be read."""
+        count = st.integers(2, len(self.catalog.nodes))
+        nodes = self.draw(st.permutations(self.catalog.nodes))[: self.draw(count)]
+        types = sorted(nodes, key=lambda each: each.name)
+        variable = self.fresh()
+        node = share(types)
+        assert isinstance(node, NodeType)
+        filters = self.filters(_Scope(nodes={variable: node}))
+        scope.nodes[variable] = node
+        return ScanAny(variable, tuple(each.name for each in types), filters)
+
+    def expand_any(self, scope: _Scope) -> ExpandAny | None:
+        """Several ways, or a walk that begins or ends at a variable of several types."""
+        source = self.draw(st.sampled_from(sorted(scope.nodes)))
+        known = types_in(scope.nodes[source])
+        hops = self.draw(st.sampled_from(HOPS))
+        is_single = hops == (1, 1)
+        every = [way for edge in self.catalog.edges for way in _ways(edge)]
+        near = [each for each in every if each.source_type in known or not is_single]
+        ways = self.draw(st.lists(st.sampled_from(near), min_size=1, max_size=3)) if near else []
+        bound = sorted(scope.nodes)
+        target = self.draw(st.sampled_from([self.fresh(), self.fresh(), *bound]))
+        reached = {each.target_type for each in ways}
+        wanted = types_in(scope.nodes[target]) if target in scope.nodes else reached
+        if is_single:
+            ways = [each for each in ways if each.target_type in wanted]
+        low, high = hops if known <= wanted else (max(1, hops[0]), hops[1])
+        if not ways:
+            return None
+        types = [self.catalog.node(each) for each in sorted(wanted)]
+        node = _shared([each for each in types if each is not None])
+        assert isinstance(node, NodeType)
+        edges = [self.catalog.edge(each) for each in sorted({each.edge for each in ways})]
+        edge = _shared([each for each in edges if each is not None])
+        assert isinstance(edge, EdgeType)
+        own = [_Scope(nodes={target: node})]
+        edge_variable = None
+        if is_single and self.flip():
+            ways = list({each.edge: each for each in ways}.values())
+            edges = [self.catalog.edge(each) for each in sorted({each.edge for each in ways})]
+            edge_variable = f"v{self.count}"
+            self.count += 1
+            own.append(_Scope(edges={edge_variable: edge}))
+            scope.edges[edge_variable] = edge
+        filters = tuple(each for one in own for each in self.filters(one))
+        scope.nodes.setdefault(target, node)
+        return ExpandAny(
+            source,
+            tuple(sorted(set(ways))),
+            target,
+            tuple(sorted(wanted)),
+            low,
+            high,
+            edge_variable,
+            filters,
+        )
 
     def scan(self, scope: _Scope) -> Scan:
         node = self.draw(st.sampled_from(self.catalog.nodes))
@@ -373,7 +483,7 @@ class _Builder:
             case "identity":
                 one, other = self.draw(st.sampled_from(scope.pairs()))
                 comparator = self.draw(st.sampled_from((Comparator.EQ, Comparator.NE)))
-                return Compare(IdOf(one), comparator, IdOf(other))
+                return scope.identity(one, other, comparator)
             case "not":
                 return self.inverted(scope)
             case "computed":
@@ -440,7 +550,9 @@ class _Builder:
         return Member(needle, tuple(options))
 
     def text_match(self, scope: _Scope) -> Condition:
-        texts = [each for each in scope.scalars() if each.type.is_string]
+        texts = [
+            each for each in scope.searchable() if each.type.is_string and not each.type.is_list
+        ]
         if not texts:
             return self.compare(scope)
         function = self.draw(st.sampled_from(TextFunction))
@@ -688,7 +800,7 @@ class _Builder:
 
     def rank(self, scope: _Scope) -> Rank | None:
         arms: dict[str, list[Nearest | Bm25]] = {}
-        for each in scope.properties():
+        for each in scope.searchable():
             if each.variable in scope.edges:
                 continue
             if each.type.is_vector:
@@ -704,6 +816,21 @@ class _Builder:
         return Rrf(first, second, Constant(60, I64)) if self.flip() else first
 
 
+def types_in(each: NodeType | EdgeType) -> set[str]:
+    """The names of the types that a variable may have."""
+    return set(each.name.split(" | "))
+
+
+def _shared(types: list[NodeType] | list[EdgeType]) -> NodeType | EdgeType:
+    return types[0] if len(types) == 1 else share(types)
+
+
+def _ways(edge: EdgeType) -> list[Way]:
+    out = Way(edge.source, edge.name, Direction.OUT, edge.target)
+    both = replace(out, direction=Direction.BOTH)
+    return [out, out.reversed(), both] if edge.source == edge.target else [out, out.reversed()]
+
+
 def _directions(node: NodeType, edge: EdgeType) -> list[Direction]:
     ways = [Direction.OUT] if edge.source == node.name else []
     ways += [Direction.IN] if edge.target == node.name else []
@@ -713,7 +840,8 @@ def _directions(node: NodeType, edge: EdgeType) -> list[Direction]:
 def _struct_of(each: NodeType | EdgeType) -> Struct:
     ends = ("@src", "@dst") if isinstance(each, EdgeType) else ()
     shown = [(p.name, p.type) for p in each.properties if not p.type.is_vector | p.type.is_blob]
-    return Struct(tuple([(name, STRING) for name in ("@id", *ends)] + shown))
+    names = ("@id", TYPE_COLUMN, *ends) if len(types_in(each)) > 1 else ("@id", *ends)
+    return Struct(tuple([(name, STRING) for name in names] + shown))
 
 
 def _list_of(kind: ValueType) -> ValueType:

@@ -39,8 +39,13 @@ def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:
             case ir.Scan(variable, type_name):
                 text = f"scan {variable_text(variable)}: {type_name}"
                 yield indent + text + _rest(step.filters, step.columns, None)
+            case ir.ScanAny(variable, types):
+                text = f"scan {variable_text(variable)}: {' | '.join(types)}"
+                yield indent + text + _rest(step.filters, step.columns, None)
             case ir.Expand():
                 yield indent + _expand(step)
+            case ir.ExpandAny():
+                yield indent + _expand_any(step)
             case ir.Where(condition):
                 yield f"{indent}where {condition_text(condition)}"
             case ir.Without(inner):
@@ -68,6 +73,18 @@ def _expand(step: ir.Expand) -> str:
     target = f"{variable_text(step.target)}: {step.target_type}"
     rest = _rest(step.filters, step.columns, step.edge_columns or None)
     return f"expand {variable_text(step.source)} {arrow} {target}{rest}"
+
+
+def _expand_any(step: ir.ExpandAny) -> str:
+    edge = "" if step.edge_variable is None else f"${step.edge_variable}:"
+    hops = "" if step.hops_high == 1 == step.hops_low else hops_text(step.hops_low, step.hops_high)
+    ways = ", ".join(
+        f"{each.source_type} {each.edge.join(ARROWS[each.direction])} {each.target_type}"
+        for each in step.ways
+    )
+    target = f"{variable_text(step.target)}: {' | '.join(step.target_types)}"
+    rest = _rest(step.filters, step.columns, step.edge_columns or None)
+    return f"expand {variable_text(step.source)} {edge}({ways}){hops} {target}{rest}"
 
 
 def _rest(

@@ -44,6 +44,11 @@ def _clauses(steps: Sequence[ir.Step]) -> Iterator[str]:
             case ir.Scan(variable, type_name, filters):
                 yield f"{variable_text(variable)}: {type_name}"
                 yield from map(condition_text, filters)
+            case ir.ScanAny(variable, types, filters):
+                yield f"{variable_text(variable)}: {' | '.join(types)}"
+                yield from map(condition_text, filters)
+            case ir.ExpandAny():
+                raise AssertionError("which way each edge is walked has no spelling")
             case ir.Expand():
                 yield _traversal(step)
                 yield from map(condition_text, step.filters)

@@ -116,7 +116,7 @@ def index_kind(value_type: ValueType) -> WantedIndexKind | None:
 
 @dataclass(frozen=True)
 class InterfaceType:
-    """Properties that several node types share. It has no table, and queries cannot bind it."""
+    """Properties that several node types share. It has no table; to a query it is all of them."""
 
     name: str
     properties: tuple[Property, ...]
@@ -232,6 +232,10 @@ class Catalog:
     def edge_named(self, name: str) -> EdgeType | None:
         """As in traversals and load records: by the exact name, or else ignoring case."""
         return self._edges_by_name.get(name) or self._edges_by_folded_name.get(name.lower())
+
+    def implementers(self, interface: str) -> tuple[NodeType, ...]:
+        """The node types that implement an interface, sorted by name."""
+        return tuple(each for each in self.nodes if interface in each.implements)
 
     def edges_at(self, node: str) -> tuple[EdgeType, ...]:
         """The edge types that have this node type at either end."""

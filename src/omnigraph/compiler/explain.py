@@ -71,8 +71,13 @@ def headline(operator: plan.Operator) -> str:
         case plan.KeyLookup(type_name, variable, key):
             parts = ", ".join(f"{each.column} = {expression_text(each.value)}" for each in key)
             return f"look up {variable_text(variable)}: {type_name} by {parts}"
+        case plan.Either(variable, parts):
+            types = " | ".join(each.type_name for each in parts)
+            return f"either {variable_text(variable)}: {types}"
         case plan.Expand():
             return _expand_headline(operator)
+        case plan.ExpandAny():
+            return _expand_any_headline(operator)
         case plan.CrossJoin():
             return "cross join"
         case plan.AntiJoin(on=on):
@@ -110,6 +115,13 @@ def _details(operator: plan.Operator) -> Iterator[str]:
             yield from _where(filters)
             yield _columns(columns)
             yield "access: key lookup"
+        case plan.ExpandAny():
+            yield f"ways: {', '.join(map(_way_text, operator.ways))}"
+            yield from _where(operator.filters)
+            yield "closes a cycle" if operator.closes else _columns(operator.columns)
+            if operator.edge_variable is not None:
+                yield f"edge columns: {', '.join(operator.edge_columns) or 'id only'}"
+            yield f"one row per {_unit(operator.mode)}"
         case plan.Expand():
             yield from _where(operator.filters)
             if operator.closes:
@@ -122,8 +134,9 @@ def _details(operator: plan.Operator) -> Iterator[str]:
             yield f"one row per {_unit(operator.mode)}"
         case plan.LeftJoin(binds=binds):
             yield f"binds: {variables_text(binds)}"
-        case plan.Sort(ties=ties):
-            yield f"ties: id of {variables_text(ties)}"
+        case plan.Sort(ties=ties, typed_ties=typed):
+            types = f", type of {variables_text(typed)}" if typed else ""
+            yield f"ties: id of {variables_text(ties)}{types}"
         case plan.SortColumns():
             yield "ties: group key"
         case _:
@@ -169,20 +182,40 @@ def _unit(mode: plan.WalkMode) -> str:
 
 
 def _expand_headline(step: plan.Expand) -> str:
-    name = step.edge if step.edge_variable is None else f"${step.edge_variable}:{step.edge}"
-    if (step.hops_low, step.hops_high) != (1, 1):
-        name += hops_text(step.hops_low, step.hops_high)
-    match step.direction:
-        case ir.Direction.OUT:
-            arrow = f"-{name}->"
-        case ir.Direction.IN:
-            arrow = f"<-{name}-"
-        case ir.Direction.BOTH:
-            arrow = f"<-{name}->"
-        case _:
-            assert_never(step.direction)
+    arrow = _arrow(_walk_name(step, step.edge), step.direction)
     target = f"{variable_text(step.target)}: {step.target_type}"
     return f"expand {variable_text(step.source)} {arrow} {target}"
+
+
+def _expand_any_headline(step: plan.ExpandAny) -> str:
+    name = _walk_name(step, "|".join(step.edges))
+    ways = {each.direction for each in step.ways}
+    arrow = _arrow(name, ways.pop() if len(ways) == 1 else ir.Direction.BOTH)
+    target = f"{variable_text(step.target)}: {' | '.join(step.target_types)}"
+    return f"expand {variable_text(step.source)} {arrow} {target}"
+
+
+def _walk_name(step: plan.Expand | plan.ExpandAny, edge: str) -> str:
+    name = edge if step.edge_variable is None else f"${step.edge_variable}:{edge}"
+    if (step.hops_low, step.hops_high) != (1, 1):
+        name += hops_text(step.hops_low, step.hops_high)
+    return name
+
+
+def _way_text(way: ir.Way) -> str:
+    return f"{way.source_type} {_arrow(way.edge, way.direction)} {way.target_type}"
+
+
+def _arrow(name: str, direction: ir.Direction) -> str:
+    match direction:
+        case ir.Direction.OUT:
+            return f"-{name}->"
+        case ir.Direction.IN:
+            return f"<-{name}-"
+        case ir.Direction.BOTH:
+            return f"<-{name}->"
+        case _:
+            assert_never(direction)
 
 
 def _rank_headline(step: plan.TopRanked) -> str:

@@ -7,6 +7,8 @@ starts from one empty row, and each step takes rows to rows:
 - `Expand` walks an edge from a bound variable and binds its other end; when that end is bound
   already it keeps the rows for which the walk arrives there; from a variable that an optional
   block left unbound it leads nowhere;
+- `ScanAny` and `ExpandAny` are both for a variable of several types: such a variable is told apart
+  by type and id, since ids are unique within a type only;
 - `Where` keeps rows for which its condition is true (null is not true);
 - `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
 - `Within` keeps rows for which its steps yield something (`exists { }`);
@@ -183,6 +185,9 @@ Operand = Constant | ParameterRef | PropertyOf | IdOf | Now | Computed | Choice 
 """What can be evaluated for one row."""
 
 
+TYPE_COLUMN = "@type"
+"""The name of the type of what a variable of several types is bound to; read like a property."""
+
 OBJECT_COLUMNS = {"@id": "id", "@src": "src", "@dst": "dst"}
 """The system's columns, by their names in an object; no property has such a name."""
 
@@ -193,7 +198,8 @@ class ObjectOf:
 
     variable: str
     type: ValueType
-    """A struct: `@id`, of an edge `@src` and `@dst`, and the properties that an object shows."""
+    """A struct: `@id`, of several types `@type`, of an edge `@src` and `@dst`, and the properties
+    that an object shows."""
     span: Span = field(default=NOWHERE, compare=False)
 
     @property
@@ -201,6 +207,11 @@ class ObjectOf:
         """The columns of the table, and their types, in the order of the object."""
         assert isinstance(self.type.base, Struct)
         return tuple((OBJECT_COLUMNS.get(name, name), of) for name, of in self.type.base.fields)
+
+    @property
+    def is_typed(self) -> bool:
+        """Does the object say its type, because it may be of several?"""
+        return any(name == TYPE_COLUMN for name, _ in self.fields)
 
 
 class AggregateFunction(StrEnum):
@@ -420,6 +431,66 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanAny:
+    """Bind `variable` to every node of several types for which all `filters` are true."""
+
+    variable: str
+    types: tuple[str, ...]
+    """At least two, sorted."""
+    filters: tuple[Condition, ...] = ()
+    columns: tuple[str, ...] | None = None
+    """The properties, or `@type`, that later steps read, sorted; None until pruned."""
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Way:
+    """One edge type of an `ExpandAny`, as it is walked."""
+
+    source_type: str
+    edge: str
+    direction: Direction
+    target_type: str
+
+    def reversed(self) -> "Way":
+        return Way(self.target_type, self.edge, self.direction.reversed(), self.source_type)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandAny:
+    """Walk one of several ways from `source`, which is bound, to `target`.
+
+    It is an `Expand` over the edges of all ways together: without `edge_variable` one row per input
+    row and distinct target, however many ways lead there, and the hops of one walk may go different
+    ways. A node of another type than the ways start from leads nowhere.
+    """
+
+    source: str
+    ways: tuple[Way, ...]
+    """Sorted and distinct. One hop goes only where the target may be; more may pass other types."""
+    target: str
+    target_types: tuple[str, ...]
+    """What the target may be, sorted; a walk that ends elsewhere is none."""
+    hops_low: int = 1
+    """From 0 only if the target may have every type of the source."""
+    hops_high: int | None = 1
+    edge_variable: str | None = None
+    filters: tuple[Condition, ...] = ()
+    columns: tuple[str, ...] | None = None
+    edge_columns: tuple[str, ...] | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """The edge types, sorted."""
+        return tuple(sorted({each.edge for each in self.ways}))
+
+    @property
+    def source_types(self) -> tuple[str, ...]:
+        return tuple(sorted({each.source_type for each in self.ways}))
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     condition: Condition
 
@@ -452,7 +523,10 @@ class Measured:
 Test = Without | Within | Measured
 """A block that keeps a row or drops it, by what its steps yield for that row."""
 
-Step = Scan | Expand | Where | Test | Optionally
+Binder = Scan | ScanAny | Expand | ExpandAny
+"""A step that makes rows; it has conditions of its own."""
+
+Step = Binder | Where | Test | Optionally
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 

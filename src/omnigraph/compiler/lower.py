@@ -4,8 +4,8 @@ Three things are decided that the steps leave open: how a scan reaches its nodes
 expand stands for, and which variables tie a block to the rows around it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from omnigraph.catalog.model import Catalog
@@ -17,6 +17,7 @@ from omnigraph.compiler.scope import (
     is_named,
     mentioned_in,
     operands_in,
+    operands_of,
     ranked_variable,
     ranking_of,
     selected_by_rank,
@@ -48,14 +49,16 @@ def _lower_read(query: ir.Read, catalog: Catalog) -> plan.Operator:
     rank = ranking_of(query)
     rows = block.rows
     if rank is not None and selected_by_rank(query) is None:
-        rows = _top_ranked(rows, query, rank, block.types[ranked_variable(rank)])
+        (type_name,) = block.types[ranked_variable(rank)]
+        rows = _top_ranked(rows, query, rank, type_name)
     if query.is_aggregate:
         return _lower_groups(query, rows)
     if rank is not None:
         # The rank decides alone; further keys cannot matter, since no two nodes share a place.
-        rows = plan.Sort(rows, (plan.ByRank(ranked_variable(rank)),), _ties(query))
+        rows = plan.Sort(rows, (plan.ByRank(ranked_variable(rank)),), *_ties(query, block.types))
     elif query.order:
-        rows = plan.Sort(rows, tuple(_sort_key(query, each) for each in query.order), _ties(query))
+        keys = tuple(_sort_key(query, each) for each in query.order)
+        rows = plan.Sort(rows, keys, *_ties(query, block.types))
     columns = tuple(map(_column, query.outputs))
     return plan.Project(_limited(query, rows), columns, _late_properties(query))
 
@@ -100,11 +103,19 @@ def _late_properties(query: ir.Read) -> tuple[ir.PropertyOf, ...]:
         read |= set(operands_in(query.outputs[key].expression if isinstance(key, int) else key))
     returned = [each for output in query.outputs for each in operands_in(output.expression)]
     properties = [each for each in returned if isinstance(each, ir.PropertyOf)]
-    return tuple(each for each in dict.fromkeys(properties) if each not in read)
+    return tuple(
+        each
+        for each in dict.fromkeys(properties)
+        if each not in read and each.name != ir.TYPE_COLUMN
+    )
 
 
-def _ties(query: ir.Read) -> tuple[str, ...]:
-    return tuple(sorted(filter(is_named, bound_by(query.steps))))
+def _ties(
+    query: ir.Read, types: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The named variables, and those of them that have several types."""
+    ties = tuple(sorted(filter(is_named, bound_by(query.steps))))
+    return ties, tuple(each for each in ties if len(types[each]) > 1)
 
 
 def _sort_key(query: ir.Read, ordering: ir.Ordering) -> plan.ByValue:
@@ -136,22 +147,28 @@ class _Block:
     catalog: Catalog
     query: ir.Read
     rows: plan.Operator = field(default_factory=plan.OneRow)
-    types: dict[str, str] = field(default_factory=dict)
-    """What is bound so far, and to which type."""
+    types: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What is bound so far, and to which types."""
     depth: int = 0
 
     def add(self, step: ir.Step) -> None:
         match step:
             case ir.Scan(variable, type_name):
-                leaf = self._leaf(step)
-                is_first = self.rows == plan.OneRow()
-                self.rows = leaf if is_first else plan.CrossJoin(self.rows, leaf)
-                self.types[variable] = type_name
+                self._join(self._leaf(step))
+                self.types[variable] = (type_name,)
+            case ir.ScanAny(variable, types):
+                self._join(self._either(step))
+                self.types[variable] = types
             case ir.Expand():
                 self.rows = self._expand(step)
-                self.types.setdefault(step.target, step.target_type)
+                self.types.setdefault(step.target, (step.target_type,))
                 if step.edge_variable is not None:
-                    self.types[step.edge_variable] = step.edge
+                    self.types[step.edge_variable] = (step.edge,)
+            case ir.ExpandAny():
+                self.rows = self._expand_any(step)
+                self.types.setdefault(step.target, step.target_types)
+                if step.edge_variable is not None:
+                    self.types[step.edge_variable] = step.edges
             case ir.Where(condition):
                 self.rows = self._filter(condition)
             case ir.Without(steps):
@@ -192,6 +209,27 @@ class _Block:
         if isinstance(self.rows, plan.Filter):
             return plan.Filter(self.rows.input, self.rows.conditions + parts)
         return plan.Filter(self.rows, parts)
+
+    def _join(self, leaf: plan.Operator) -> None:
+        is_first = self.rows == plan.OneRow()
+        self.rows = leaf if is_first else plan.CrossJoin(self.rows, leaf)
+
+    def _either(self, step: ir.ScanAny) -> plan.Operator:
+        """A leaf for each type. Conditions on `@type` are evaluated behind them."""
+        parts = [part for each in step.filters for part in conjuncts_of(each)]
+        typed = tuple(each for each in parts if _reads_type(each))
+        own = tuple(each for each in parts if each not in typed)
+        operands = [each for condition in typed for each in operands_of(condition)]
+        wanted = [name for name in step.types if _may_be(step.variable, name, typed)]
+        columns = _without_type(step.columns)
+        if columns is not None:
+            columns = tuple(dict.fromkeys((*columns, *_names_read(operands, step.variable))))
+        leaves = tuple(
+            self._scan(ir.Scan(step.variable, name, own, columns), own)
+            for name in wanted or step.types[:1]
+        )
+        either = plan.Either(step.variable, leaves)
+        return plan.Filter(either, typed) if typed else either
 
     def _leaf(self, step: ir.Scan) -> plan.Operator:
         rank = ranking_of(self.query)
@@ -243,6 +281,106 @@ class _Block:
             () if step.edge_variable is None else edge_columns,
         )
 
+    def _expand_any(self, step: ir.ExpandAny) -> plan.ExpandAny:
+        """Every way as an expand of its own, unless a search mixes them."""
+        closes = step.target in self.types
+        read = [each for condition in step.filters for each in operands_of(condition)]
+        columns = [] if closes else self._shared_columns(step.columns, "node", step.target_types)
+        columns += _names_read(read, step.target)
+        edge_columns: list[str] = []
+        if step.edge_variable is not None:
+            edge_columns = self._shared_columns(step.edge_columns, "edge", step.edges)
+            edge_columns += _names_read(read, step.edge_variable)
+        is_single = (step.hops_low, step.hops_high) == (1, 1)
+        mode = plan.WalkMode.NEIGHBOURS if is_single else plan.WalkMode.SEARCH
+        if step.edge_variable is not None:
+            mode = plan.WalkMode.EDGES
+        walked = plan.ExpandAny(
+            self.rows,
+            step.source,
+            step.ways,
+            step.target,
+            step.target_types,
+            mode,
+            step.hops_low,
+            step.hops_high,
+            step.edge_variable,
+            closes,
+            step.filters,
+            tuple(dict.fromkeys(columns)),
+            tuple(dict.fromkeys(edge_columns)),
+            (),
+        )
+        if mode is plan.WalkMode.SEARCH:
+            return walked
+        return replace(walked, walks=tuple(_way_alone(walked, each) for each in step.ways))
+
+    def _shared_columns(
+        self, columns: tuple[str, ...] | None, kind: TypeKind, names: tuple[str, ...]
+    ) -> list[str]:
+        """The columns that later steps read; before that is known, all that the types share."""
+        if columns is not None:
+            return list(_without_type(columns) or ())
+        catalog = self.catalog
+        found = [catalog.node(each) if kind == "node" else catalog.edge(each) for each in names]
+        held = [{each.name for each in of.properties} for of in found if of is not None]
+        ends = ["src", "dst"] if kind == "edge" else []
+        return [*ends, *sorted(set.intersection(*held))]
+
+
+def _way_alone(operator: plan.ExpandAny, way: ir.Way) -> plan.Expand:
+    return plan.Expand(
+        plan.Given((operator.source,)),
+        operator.source,
+        way.edge,
+        way.direction,
+        operator.target,
+        way.target_type,
+        operator.mode,
+        1,
+        1,
+        operator.edge_variable,
+        operator.closes,
+        (),
+        operator.columns,
+        operator.edge_columns,
+    )
+
+
+def _names_read(operands: Iterable[ir.Operand], variable: str) -> list[str]:
+    """The properties of a variable among these operands."""
+    return [
+        each.name
+        for each in operands
+        if isinstance(each, ir.PropertyOf)
+        and each.variable == variable
+        and each.name not in ("id", ir.TYPE_COLUMN)
+    ]
+
+
+def _without_type(columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(each for each in columns if each != ir.TYPE_COLUMN)
+
+
+def _reads_type(condition: ir.Condition) -> bool:
+    return any(
+        isinstance(each, ir.PropertyOf) and each.name == ir.TYPE_COLUMN
+        for each in operands_of(condition)
+    )
+
+
+def _may_be(variable: str, type_name: str, conditions: Iterable[ir.Condition]) -> bool:
+    """Does no condition name another type?"""
+    for each in conditions:
+        match each:
+            case ir.Compare(
+                ir.PropertyOf(held, ir.TYPE_COLUMN), ir.Comparator.EQ, ir.Constant(str() as wanted)
+            ) if held == variable and wanted != type_name:
+                return False
+            case _:
+                pass
+    return True
+
 
 def _mode(step: ir.Expand, *, can_chain: bool) -> plan.WalkMode:
     if step.edge_variable is not None:
@@ -273,11 +411,13 @@ def _conditions_on(variable: str, steps: Sequence[ir.Step]) -> list[ir.Condition
     found: list[ir.Condition] = []
     for step in steps:
         match step:
-            case ir.Expand(filters=filters):
+            case ir.Expand(filters=filters) | ir.ExpandAny(filters=filters):
                 found += filters
             case ir.Where(condition):
                 found += conjuncts_of(condition)
-            case ir.Scan() | ir.Without() | ir.Within() | ir.Measured() | ir.Optionally():
+            case ir.Scan() | ir.ScanAny() | ir.Without() | ir.Within() | ir.Measured():
+                pass
+            case ir.Optionally():
                 pass
             case _:
                 assert_never(step)

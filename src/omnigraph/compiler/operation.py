@@ -13,6 +13,7 @@ from omnigraph.catalog.types import Scalar, Vector
 from omnigraph.compiler.ir import (
     Delete,
     Expand,
+    ExpandAny,
     IdOf,
     Insert,
     Measured,
@@ -22,6 +23,7 @@ from omnigraph.compiler.ir import (
     Output,
     Query,
     Scan,
+    ScanAny,
     Statement,
     Step,
     Update,
@@ -147,8 +149,13 @@ def _walked(steps: Iterable[Step], catalog: Catalog) -> Iterator[TypeUse]:
         match step:
             case Scan(type_name=type_name):
                 yield TypeUse("node", type_name)
+            case ScanAny(types=types):
+                yield from (TypeUse("node", each) for each in types)
             case Expand(edge=edge):
                 yield from _edge_and_ends(edge, catalog)
+            case ExpandAny():
+                for each in step.edges:
+                    yield from _edge_and_ends(each, catalog)
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from _walked(inner, catalog)
             case Where():

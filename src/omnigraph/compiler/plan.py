@@ -31,6 +31,7 @@ from omnigraph.compiler.ir import (
     Predicate,
     PropertyOf,
     Rank,
+    Way,
 )
 from omnigraph.ids import TypeKind
 
@@ -76,6 +77,17 @@ class KeyLookup:
     columns: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The rows of several leaves, each of which binds the variable to nodes of another type.
+
+    Such a variable has a column `@type`, and nodes are told apart by type and id.
+    """
+
+    variable: str
+    parts: tuple[NodeScan | KeyLookup, ...]
+
+
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -111,6 +123,34 @@ class Expand:
     filters: tuple[Condition, ...]
     columns: tuple[str, ...]
     edge_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandAny:
+    """Walk any of several ways from a bound variable; see `ir.ExpandAny`."""
+
+    input: "Operator"
+    source: str
+    ways: tuple[Way, ...]
+    target: str
+    target_types: tuple[str, ...]
+    mode: WalkMode
+    hops_low: int
+    hops_high: int | None
+    edge_variable: str | None
+    closes: bool
+    filters: tuple[Condition, ...]
+    columns: tuple[str, ...]
+    """What every type of the target has."""
+    edge_columns: tuple[str, ...]
+    walks: tuple[Expand, ...]
+    """Each way as an operator of its own, given the rows whose source has its type. Their filters
+    are those of the whole, which apply afterwards. A search walks all ways together instead."""
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """The edge types, sorted."""
+        return tuple(sorted({each.edge for each in self.ways}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +257,8 @@ class Sort:
     input: "Operator"
     keys: tuple[ByValue | ByRank, ...]
     ties: tuple[str, ...]
+    typed_ties: tuple[str, ...] = ()
+    """Those of several types: after all ids, the names of their types decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +324,9 @@ Operator = (
     | Given
     | NodeScan
     | KeyLookup
+    | Either
     | Expand
+    | ExpandAny
     | CrossJoin
     | AntiJoin
     | SemiJoin
@@ -304,6 +348,8 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
     match operator:
         case OneRow() | Given() | NodeScan() | KeyLookup():
             return ()
+        case Either(_, parts):
+            return parts
         case CrossJoin(left, right):
             return (left, right)
         case (
@@ -315,6 +361,7 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             return (given, inner)
         case (
             Expand(input=given)
+            | ExpandAny(input=given)
             | Filter(given)
             | TopRanked(given)
             | Sort(given)

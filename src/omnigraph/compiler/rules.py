@@ -2,8 +2,9 @@
 
 T1 to T24 are numbered by the language and keep their numbers. U1 and up are ours: rules that the
 language states without numbering them, or that its extensions need. E1 and up are about
-expressions. D2 is the one rule about a mutation as a whole. Codes are append-only. Each has a
-golden case and a line in the documentation; tests compare both with this list.
+expressions, V1 and up about variables of several types. D2 is the one rule about a mutation as a
+whole. Codes are append-only. Each has a golden case and a line in the documentation; tests compare
+both with this list.
 """
 
 from enum import StrEnum
@@ -74,5 +75,8 @@ class QueryRule(StrEnum):
     E3 = "E3", "The values that one expression chooses from have no type in common."
     E4 = "E4", "An expression of constants has no value, as a division by zero."
     E5 = "E5", "The pattern of `matches` is not one, or is not the same for every row."
+
+    V1 = "V1", "A property is read of several types, and they do not all have it with one type."
+    V2 = "V2", "A full-text or rank function needs a variable of one node type."
 
     D2 = "D2", "A mutation both writes and deletes."

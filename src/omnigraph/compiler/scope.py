@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     Condition,
     Constant,
     Expand,
+    ExpandAny,
     IdOf,
     Measured,
     Member,
@@ -35,6 +36,7 @@ from omnigraph.compiler.ir import (
     Read,
     Rrf,
     Scan,
+    ScanAny,
     Step,
     StringMatch,
     TextMatch,
@@ -138,7 +140,7 @@ def conjuncts_of(condition: Condition) -> tuple[Condition, ...]:
 def step_operands(step: Step) -> Iterator[Operand]:
     """What a step evaluates, inside its blocks too."""
     match step:
-        case Scan() | Expand():
+        case Scan() | ScanAny() | Expand() | ExpandAny():
             for each in step.filters:
                 yield from operands_of(each)
         case Where(condition):
@@ -160,9 +162,12 @@ def bound_by(steps: Iterable[Step]) -> tuple[str, ...]:
     bound: dict[str, None] = {}
     for step in steps:
         match step:
-            case Scan(variable):
+            case Scan(variable) | ScanAny(variable):
                 bound[variable] = None
-            case Expand(target=target, edge_variable=edge_variable):
+            case (
+                Expand(target=target, edge_variable=edge_variable)
+                | ExpandAny(target=target, edge_variable=edge_variable)
+            ):
                 bound[target] = None
                 if edge_variable is not None:
                     bound[edge_variable] = None
@@ -181,9 +186,12 @@ def mentioned_in(steps: Iterable[Step]) -> frozenset[str]:
     for step in steps:
         names |= variables_in(step_operands(step))
         match step:
-            case Scan(variable):
+            case Scan(variable) | ScanAny(variable):
                 names.add(variable)
-            case Expand(source=source, target=target, edge_variable=edge_variable):
+            case (
+                Expand(source=source, target=target, edge_variable=edge_variable)
+                | ExpandAny(source=source, target=target, edge_variable=edge_variable)
+            ):
                 names |= {source, target} | ({edge_variable} if edge_variable else set())
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 names |= mentioned_in(inner)

@@ -30,6 +30,7 @@ from omnigraph.compiler.ir import (
     Condition,
     Constant,
     Expand,
+    ExpandAny,
     Function,
     IdOf,
     Measured,
@@ -45,6 +46,7 @@ from omnigraph.compiler.ir import (
     Rank,
     Read,
     Scan,
+    ScanAny,
     Step,
     StringMatch,
     StringTest,
@@ -212,7 +214,7 @@ def _fold_block(steps: Sequence[Step], *, keep_readers: bool = False) -> tuple[S
 
 def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
     match step:
-        case Scan() | Expand():
+        case Scan() | ScanAny() | Expand() | ExpandAny():
             filters = _conjunction([part for each in step.filters for part in _fold_all(each)])
             yield step if filters == step.filters else replace(step, filters=filters)
         case Where(condition):
@@ -261,7 +263,7 @@ def _fold_measured(step: Measured) -> Iterator[Step]:
 
 def _yields_nothing(step: Step) -> bool:
     match step:
-        case Scan() | Expand():
+        case Scan() | ScanAny() | Expand() | ExpandAny():
             return NEVER in step.filters
         case Where(condition):
             return condition == NEVER

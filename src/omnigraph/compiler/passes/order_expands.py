@@ -13,18 +13,22 @@ distance along reversed edges is the same.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.access import Access, access_of
 from omnigraph.compiler.ir import (
+    Binder,
     Condition,
     Direction,
     Expand,
+    ExpandAny,
     Measured,
     Optionally,
     Read,
     Scan,
+    ScanAny,
     Step,
     Where,
     Within,
@@ -71,8 +75,11 @@ class _Rules:
         return self.ranked is None or self.ranked == self.selected or node.was_scanned
 
     def access(self, node: "_Node") -> Access:
-        node_type = self.catalog.node(node.type_name)
-        assert node_type is not None, node.type_name
+        return max(map(partial(self._access, node), node.types))
+
+    def _access(self, node: "_Node", type_name: str) -> Access:
+        node_type = self.catalog.node(type_name)
+        assert node_type is not None, type_name
         return access_of(node.filters, node_type)
 
 
@@ -80,7 +87,7 @@ class _Rules:
 class _Node:
     """A variable that the pattern binds, and the conditions on it alone."""
 
-    type_name: str
+    types: tuple[str, ...]
     columns: tuple[str, ...] | None
     was_scanned: bool
     filters: tuple[Condition, ...] = ()
@@ -89,7 +96,7 @@ class _Node:
 @dataclass(slots=True)
 class _Pattern:
     nodes: dict[str, _Node] = field(default_factory=dict)
-    walks: list[Expand] = field(default_factory=list)
+    walks: list[Expand | ExpandAny] = field(default_factory=list)
     """With the conditions on their edge variable only."""
     conditions: list[Condition] = field(default_factory=list)
 
@@ -98,7 +105,7 @@ def _order_block(
     steps: Sequence[Step], rules: _Rules, *, outer: frozenset[str]
 ) -> tuple[Step, ...]:
     ordered: list[Step] = []
-    together: list[Scan | Expand | Where] = []
+    together: list[Binder | Where] = []
     bound = outer
 
     def flush() -> None:
@@ -110,7 +117,7 @@ def _order_block(
     inner_rules = _Rules(rules.catalog)
     for step in steps:
         match step:
-            case Scan() | Expand() | Where():
+            case Scan() | ScanAny() | Expand() | ExpandAny() | Where():
                 together.append(step)
             case Without(inner) | Within(inner) | Measured(inner):
                 flush()
@@ -125,16 +132,16 @@ def _order_block(
     return tuple(ordered)
 
 
-def _pattern_of(steps: Iterable[Scan | Expand | Where], outer: frozenset[str]) -> _Pattern:
+def _pattern_of(steps: Iterable[Binder | Where], outer: frozenset[str]) -> _Pattern:
     pattern = _Pattern()
     for step in steps:
         match step:
-            case Scan(variable, type_name, filters, columns):
+            case Scan() | ScanAny():
                 node = pattern.nodes.setdefault(
-                    variable, _Node(type_name, columns, was_scanned=True)
+                    step.variable, _Node(_scanned_types(step), step.columns, was_scanned=True)
                 )
-                node.filters += filters
-            case Expand():
+                node.filters += step.filters
+            case Expand() | ExpandAny():
                 _add_walk(pattern, step, outer)
             case Where(condition):
                 pattern.conditions.append(condition)
@@ -143,23 +150,30 @@ def _pattern_of(steps: Iterable[Scan | Expand | Where], outer: frozenset[str]) -
     return pattern
 
 
-def _add_walk(pattern: _Pattern, step: Expand, outer: frozenset[str]) -> None:
+def _scanned_types(step: Scan | ScanAny) -> tuple[str, ...]:
+    return (step.type_name,) if isinstance(step, Scan) else step.types
+
+
+def _reached_types(step: Expand | ExpandAny) -> tuple[str, ...]:
+    return (step.target_type,) if isinstance(step, Expand) else step.target_types
+
+
+def _add_walk(pattern: _Pattern, step: Expand | ExpandAny, outer: frozenset[str]) -> None:
     of_edge: list[Condition] = []
+    reached = _reached_types(step)
     for condition in step.filters:
         variables = variables_of(condition)
         if variables <= {step.edge_variable}:
             of_edge.append(condition)
         elif variables == {step.target} and step.target not in outer:
             node = pattern.nodes.setdefault(
-                step.target, _Node(step.target_type, step.columns, was_scanned=False)
+                step.target, _Node(reached, step.columns, was_scanned=False)
             )
             node.filters += (condition,)
         else:
             pattern.conditions.append(condition)
     if step.target not in outer:
-        pattern.nodes.setdefault(
-            step.target, _Node(step.target_type, step.columns, was_scanned=False)
-        )
+        pattern.nodes.setdefault(step.target, _Node(reached, step.columns, was_scanned=False))
     pattern.walks.append(replace(step, filters=tuple(of_edge)))
 
 
@@ -209,44 +223,45 @@ class _Ordering:
             self._accesses[variable] = self.rules.access(self.nodes[variable])
         return self._accesses[variable]
 
-    def _scan(self, variable: str) -> Scan:
+    def _scan(self, variable: str) -> Scan | ScanAny:
         node = self.nodes[variable]
         self.bound.add(variable)
-        return Scan(variable, node.type_name, node.filters, node.columns)
+        if len(node.types) == 1:
+            return Scan(variable, node.types[0], node.filters, node.columns)
+        return ScanAny(variable, node.types, node.filters, node.columns)
 
     # walks
 
-    def _cost(self, walk: Expand) -> float:
+    def _cost(self, walk: Expand | ExpandAny) -> float:
         """The factor by which the number of rows is expected to grow."""
         if {walk.source, walk.target} <= self.bound:
             return 0.0
         is_forward = walk.source in self.bound
         arrival = walk.target if is_forward else walk.source
-        direction = walk.direction if is_forward else walk.direction.reversed()
-        edge = self.rules.catalog.edge(walk.edge)
+        # Beyond a few hops everything is reached, and larger powers say nothing more.
+        fan_out = sum(
+            self._fan_out(edge, direction if is_forward else direction.reversed())
+            for edge, direction in _edges_of(walk)
+        )
+        return fan_out ** min(walk.hops_high or 6, 6) * SELECTIVITY[self._access(arrival)]
+
+    def _fan_out(self, name: str, direction: Direction) -> float:
+        edge = self.rules.catalog.edge(name)
         is_single = edge is not None and edge.cardinality.high == 1
         match direction:
             case Direction.OUT:
-                fan_out = 1.0 if is_single else FAN_OUT
+                return 1.0 if is_single else FAN_OUT
             case Direction.IN:
-                fan_out = FAN_OUT
+                return FAN_OUT
             case Direction.BOTH:
-                fan_out = 2 * FAN_OUT
+                return 2 * FAN_OUT
             case _:
                 assert_never(direction)
-        # Beyond a few hops everything is reached, and larger powers say nothing more.
-        return fan_out ** min(walk.hops_high or 6, 6) * SELECTIVITY[self._access(arrival)]
 
-    def _walk(self, walk: Expand) -> Expand:
+    def _walk(self, walk: Expand | ExpandAny) -> Expand | ExpandAny:
         self.walks.remove(walk)
         if walk.source not in self.bound:
-            walk = replace(
-                walk,
-                source=walk.target,
-                direction=walk.direction.reversed(),
-                target=walk.source,
-                target_type=self.nodes[walk.source].type_name,
-            )
+            walk = self._reversed(walk)
         if walk.target not in self.bound:
             node = self.nodes[walk.target]
             walk = replace(walk, filters=node.filters + walk.filters, columns=node.columns)
@@ -254,3 +269,24 @@ class _Ordering:
         if walk.edge_variable is not None:
             self.bound.add(walk.edge_variable)
         return walk
+
+    def _reversed(self, walk: Expand | ExpandAny) -> Expand | ExpandAny:
+        types = self.nodes[walk.source].types
+        if isinstance(walk, ExpandAny):
+            ways = tuple(sorted(each.reversed() for each in walk.ways))
+            return replace(
+                walk, source=walk.target, ways=ways, target=walk.source, target_types=types
+            )
+        return replace(
+            walk,
+            source=walk.target,
+            direction=walk.direction.reversed(),
+            target=walk.source,
+            target_type=types[0],
+        )
+
+
+def _edges_of(walk: Expand | ExpandAny) -> list[tuple[str, Direction]]:
+    if isinstance(walk, ExpandAny):
+        return [(each.edge, each.direction) for each in walk.ways]
+    return [(walk.edge, walk.direction)]

@@ -11,12 +11,14 @@ from typing import assert_never
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
     Expand,
+    ExpandAny,
     Measured,
     Operand,
     Optionally,
     PropertyOf,
     Read,
     Scan,
+    ScanAny,
     Step,
     Where,
     Within,
@@ -65,9 +67,12 @@ def _prune(steps: Sequence[Step], needs: Needs, bound: frozenset[str]) -> tuple[
 
 def _prune_step(step: Step, needs: Needs, bound: frozenset[str]) -> Step:
     match step:
-        case Scan(variable):
+        case Scan(variable) | ScanAny(variable):
             return replace(step, columns=_columns(variable, needs))
-        case Expand(target=target, edge_variable=edge_variable):
+        case (
+            Expand(target=target, edge_variable=edge_variable)
+            | ExpandAny(target=target, edge_variable=edge_variable)
+        ):
             # A target that is bound already has its properties from where it was bound.
             return replace(
                 step,

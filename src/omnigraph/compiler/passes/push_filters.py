@@ -11,12 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
+    Binder,
     Condition,
     Expand,
+    ExpandAny,
     Measured,
     Optionally,
     Read,
     Scan,
+    ScanAny,
     Step,
     Where,
     Within,
@@ -40,7 +43,7 @@ class _Place:
 
     def steps(self) -> Iterable[Step]:
         match self.step:
-            case Scan() | Expand() if self.taken:
+            case Scan() | ScanAny() | Expand() | ExpandAny() if self.taken:
                 yield replace(self.step, filters=(*self.step.filters, *self.taken))
             case None:
                 pass
@@ -80,7 +83,7 @@ def _push_inside(step: Step, *, outer: frozenset[str]) -> Step:
 def _attach(condition: Condition, places: list[_Place], binder: dict[str, int]) -> None:
     variables = variables_of(condition)
     place = places[max((binder.get(each, 0) for each in variables), default=0)]
-    if len(variables) == 1 and isinstance(place.step, Scan | Expand):
+    if len(variables) == 1 and isinstance(place.step, Binder):
         place.taken.append(condition)
     else:
         place.after.append(condition)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
     Expand,
+    ExpandAny,
     Measured,
     Optionally,
     Read,
@@ -61,7 +62,9 @@ def _only_drops(step: Step, bound: frozenset[str]) -> bool:
     match step:
         case Where():
             return True
-        case Expand(target=target, edge_variable=None):
+        case (
+            Expand(target=target, edge_variable=None) | ExpandAny(target=target, edge_variable=None)
+        ):
             return target in bound
         case _:
             return False

@@ -5,6 +5,8 @@ from dataclasses import replace
 from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.ir import (
+    AllOf,
+    AnyOf,
     Comparator,
     Compare,
     Condition,
@@ -19,7 +21,12 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
-from omnigraph.compiler.resolve.operands import id_of, property_of, resolve_parameter
+from omnigraph.compiler.resolve.operands import (
+    id_of,
+    property_of,
+    resolve_parameter,
+    type_name_of,
+)
 from omnigraph.compiler.resolve.search import resolve_text_match
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
@@ -48,18 +55,24 @@ def find_bound(expression: ast.Expression, scope: BlockScope, context: Context) 
 
 def resolve_identity(
     left: _Named, right: _Named, comparison: ast.Comparison, context: Context
-) -> Compare | None:
+) -> Condition | None:
     """`$a = $b`: do both stand for the same node or edge?"""
-    types = (left[1].type_name, right[1].type_name)
-    if None in types:
+    types = (set(left[1].types), set(right[1].types))
+    if set() in types:
         return None
     operands: tuple[IdOf, IdOf] = (id_of(*left), id_of(*right))
-    is_alike = (left[1].kind, types[0]) == (right[1].kind, types[1])
+    is_alike = left[1].kind == right[1].kind and bool(types[0] & types[1])
     problem = find_identity_problem(*operands, comparison.operator.value, is_alike=is_alike)
     if problem is not None:
         context.report(problem, comparison.span)
         return None
-    return Compare(operands[0], Comparator(comparison.operator.value), operands[1], comparison.span)
+    comparator = Comparator(comparison.operator.value)
+    same = Compare(operands[0], comparator, operands[1], comparison.span)
+    if not left[1].is_several and not right[1].is_several:
+        return same
+    # Ids are unique within a type only.
+    alike = Compare(type_name_of(*left), comparator, type_name_of(*right), comparison.span)
+    return AllOf((same, alike)) if comparator is Comparator.EQ else AnyOf((same, alike))
 
 
 def resolve_text_comparison(

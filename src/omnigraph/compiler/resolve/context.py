@@ -4,11 +4,11 @@ A name that cannot be resolved is reported once. What depends on it becomes None
 unknown type, and is skipped without a second report: one slip gives one diagnostic.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.compiler.ir import WILDCARD_PREFIX, Operand, Parameter
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.ids import TypeKind
@@ -64,11 +64,31 @@ class Context:
         return f"{WILDCARD_PREFIX}{next(self._wildcards)}"
 
     def type_of(self, bound: "BoundVariable") -> NodeType | EdgeType | None:
-        if bound.type_name is None:
-            return None
-        if bound.kind == "edge":
-            return self.catalog.edge(bound.type_name)
-        return self.catalog.node(bound.type_name)
+        """The type of a variable; of several types, what they share."""
+        types = self.types_of(bound)
+        if len(types) < 2:
+            return next(iter(types), None)
+        return share(types)
+
+    def types_of(self, bound: "BoundVariable") -> tuple[NodeType | EdgeType, ...]:
+        find = self.catalog.edge if bound.kind == "edge" else self.catalog.node
+        return tuple(found for each in bound.types if (found := find(each)) is not None)
+
+
+def share(types: Sequence[NodeType | EdgeType]) -> NodeType | EdgeType:
+    """A type with what all these have: properties of one name and type, null where one may be."""
+    first = types[0]
+    shared: list[Property] = []
+    for own in first.properties:
+        found = [each.find(own.name) for each in types]
+        held = [each.type for each in found if each is not None]
+        if len(held) == len(types) and len({each.required() for each in held}) == 1:
+            is_null = any(each.nullable for each in held)
+            shared.append(Property(own.name, own.type.optional() if is_null else own.type))
+    name = " | ".join(each.name for each in types)
+    if isinstance(first, EdgeType):
+        return EdgeType(name, "", "", tuple(shared))
+    return NodeType(name, tuple(shared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +96,18 @@ class BoundVariable:
     """A variable: what it stands for, and whether an `optional` may leave it unbound."""
 
     kind: TypeKind
-    type_name: str | None
-    """None when the type was wrong and has been reported."""
+    types: tuple[str, ...]
+    """Sorted; empty when the type was wrong and has been reported."""
     optional: bool = False
+
+    @property
+    def type_name(self) -> str | None:
+        """As messages name it: `Comment | Post`."""
+        return " | ".join(self.types) or None
+
+    @property
+    def is_several(self) -> bool:
+        return len(self.types) > 1
 
 
 @dataclass

@@ -1,10 +1,12 @@
 """What expressions are made of: literals, parameters, `$x.p`, `$x`, `now()`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
 from omnigraph.catalog.model import ENDS, EdgeType, NodeType
 from omnigraph.catalog.types import Struct, ValueType
+from omnigraph.compiler import ir
 from omnigraph.compiler.ir import (
     STRING,
     Constant,
@@ -15,7 +17,7 @@ from omnigraph.compiler.ir import (
     ParameterRef,
     PropertyOf,
 )
-from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
+from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context, share
 from omnigraph.compiler.resolve.literals import resolve_literal
 from omnigraph.compiler.resolve.mentions import bound_names
 from omnigraph.compiler.rules import QueryRule
@@ -41,6 +43,8 @@ def resolve_leaf(expression: ast.Expression, scope: BlockScope, context: Context
             return resolve_literal(expression, context)
         case ast.Variable():
             return resolve_variable(expression, scope, context)
+        case ast.PropertyRef(name=ast.Name(ir.TYPE_COLUMN)):
+            return _resolve_type_name(expression, scope, context)
         case ast.PropertyRef():
             return resolve_property(expression, scope, context)
         case ast.Now(span):
@@ -114,6 +118,25 @@ def id_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> IdOf:
     return IdOf(name, STRING.optional() if bound.optional else STRING, span)
 
 
+def type_name_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> Operand:
+    """The name of the type of what a variable is bound to; null if it is unbound."""
+    kind = STRING.optional() if bound.optional else STRING
+    if bound.is_several:
+        return PropertyOf(name, ir.TYPE_COLUMN, kind, span)
+    is_bound = ir.NullTest(id_of(name, bound), negated=True)
+    arm = ir.ChoiceArm(is_bound, Constant(bound.type_name, STRING))
+    return ir.Choice((arm,), Constant(None, None), kind, span)
+
+
+def identity_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> Operand:
+    """One value for each node or edge: of several types, the type and the id."""
+    if not bound.is_several:
+        return id_of(name, bound, span)
+    kind = STRING.optional() if bound.optional else STRING
+    parts = (type_name_of(name, bound), Constant("/", STRING), PropertyOf(name, "id", kind))
+    return ir.Computed(ir.Function.CONCAT, parts, kind, span)
+
+
 def find_object(variable: ast.Variable, scope: BlockScope, context: Context) -> ObjectOf | None:
     """`$x` as a column: the node or edge bound to it; None for a parameter, or if it is unknown."""
     bound = scope.find(variable.name)
@@ -123,12 +146,13 @@ def find_object(variable: ast.Variable, scope: BlockScope, context: Context) -> 
     if owner is None:
         return None
     ends = ("@src", "@dst") if isinstance(owner, EdgeType) else ()
+    names = ("@id", ir.TYPE_COLUMN, *ends) if bound.is_several else ("@id", *ends)
     shown = [
         (each.name, each.type)
         for each in owner.properties
         if not each.type.is_blob and not each.type.is_vector
     ]
-    record = Struct(tuple([(name, STRING) for name in ("@id", *ends)] + shown))
+    record = Struct(tuple([(name, STRING) for name in names] + shown))
     return ObjectOf(variable.name, ValueType(record, nullable=bound.optional), variable.span)
 
 
@@ -210,6 +234,18 @@ def resolve_property(
     return property_of(variable, bound, reference.name, reference.span, context, rule=rule)
 
 
+def _resolve_type_name(
+    reference: ast.PropertyRef, scope: BlockScope, context: Context
+) -> Operand | None:
+    variable = reference.variable.name
+    bound = scope.find(variable)
+    if bound is None:
+        problem = _unbound(variable, scope, context, QueryRule.T6)
+        context.report(problem, reference.variable.span)
+        return None
+    return type_name_of(variable, bound, reference.span) if bound.types else None
+
+
 def property_of(
     variable: str,
     bound: BoundVariable,
@@ -228,10 +264,35 @@ def property_of(
         return PropertyOf(variable, name.text.removeprefix(SYSTEM), of, span)
     found = owner.find(name.text)
     if found is None:
-        context.report(unknown_property(owner, name.text, rule), name.span)
+        problem = _find_unshared(variable, name.text, context.types_of(bound))
+        context.report(problem or unknown_property(owner, name.text, rule), name.span)
         return None
     value_type = found.type.optional() if bound.optional else found.type
     return PropertyOf(variable, name.text, value_type, span)
+
+
+def _find_unshared(
+    variable: str, name: str, types: Sequence[NodeType | EdgeType]
+) -> TypeProblem | None:
+    """V1: some of the types have such a property, but not all, or not with one type."""
+    held = [(each.name, found.type) for each in types if (found := each.find(name)) is not None]
+    if not held or len(types) < 2:
+        return None
+    lacking = [each.name for each in types if each.find(name) is None]
+    if lacking:
+        message = f"`${variable}` may be of {' or '.join(lacking)}, which has no property '{name}'"
+    else:
+        kinds = ", ".join(f"{owner}.{name} is {kind}" for owner, kind in held)
+        message = f"the types of `${variable}` hold '{name}' differently: {kinds}"
+    hint = f"bind `${variable}` to {' or '.join(dict(held))} alone"
+    shared = [each.name for each in share(types).properties]
+    return TypeProblem(
+        QueryRule.V1,
+        message,
+        hint,
+        expected=(f"a property of {' and '.join(each.name for each in types)}",),
+        candidates=rank_candidates(name, shared),
+    )
 
 
 def _system_names(owner: NodeType | EdgeType) -> tuple[str, ...]:
@@ -262,7 +323,7 @@ def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> 
     if f"{SYSTEM}{name}" in _system_names(owner):
         hint = f"'{name}' is not a property; write `@{name}`"
     elif name.startswith(SYSTEM):
-        hint = f"a node has {SYSTEM}id, an edge also {SYSTEM}src and {SYSTEM}dst"
+        hint = f"a node has {SYSTEM}id and {SYSTEM}type, an edge also {SYSTEM}src and {SYSTEM}dst"
     return TypeProblem(
         rule,
         message,

@@ -15,6 +15,7 @@ from omnigraph.compiler.ir import (
     Aggregate,
     AggregateFunction,
     Bm25,
+    IdOf,
     Nearest,
     ObjectOf,
     Operand,
@@ -25,7 +26,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.expressions import resolve_operand
-from omnigraph.compiler.resolve.operands import find_object, id_of, rank_name
+from omnigraph.compiler.resolve.operands import find_object, id_of, identity_of, rank_name
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
@@ -104,6 +105,10 @@ def resolve_aggregate(
         context.report(problem, expression.span)
         return None
     value_type = aggregate_type(function, argument)
+    if expression.distinct and isinstance(argument, IdOf):
+        bound = scope.find(argument.variable)
+        assert bound is not None, "the id was resolved through it"
+        argument = identity_of(argument.variable, bound, argument.span)
     context.fractions |= {fraction.name} if isinstance(fraction, ParameterRef) else set()
     return Aggregate(function, argument, expression.distinct, value_type, expression.span, fraction)
 

@@ -20,11 +20,13 @@ from omnigraph.compiler.ir import (
     Constant,
     Direction,
     Expand,
+    ExpandAny,
     IdOf,
     Measured,
     NullTest,
     Optionally,
     Scan,
+    ScanAny,
     Step,
     Where,
     Within,
@@ -102,7 +104,7 @@ class _Block:
     # ── clauses ──────────────────────────────────────────────────────────────────────────────────
 
     def _add_binding(self, clause: ast.Binding) -> None:
-        bound = self._resolve_type(clause.type_name)
+        bound = self._resolve_types(clause.type_names)
         name = clause.variable.name
         if name == ast.WILDCARD:
             name = self._context.fresh_variable()
@@ -119,22 +121,37 @@ class _Block:
             conditions.insert(0, NullTest(IdOf(name, STRING.optional()), negated=True))
         self._filters.extend(Where(each) for each in conditions)
 
-    def _resolve_type(self, name: ast.Name) -> BoundVariable:
+    def _resolve_types(self, names: tuple[ast.Name, ...]) -> BoundVariable:
+        """Each name is a node type, or an interface and so all that implement it."""
+        found = [self._resolve_type(each) for each in names]
+        is_wrong = not all(found)
+        types = {each for some in found for each in some}
+        return BoundVariable("node", () if is_wrong else tuple(sorted(types)))
+
+    def _resolve_type(self, name: ast.Name) -> tuple[str, ...]:
         catalog = self._context.catalog
         if catalog.node(name.text) is not None:
-            return BoundVariable("node", name.text)
+            return (name.text,)
+        types = tuple(each.name for each in catalog.implementers(name.text))
+        if types:
+            return types
         message = f"there is no node type '{name.text}'"
         hint = suggest(name.text, (each.name for each in catalog.nodes))
         if any(each.name == name.text for each in catalog.interfaces):
-            hint = "it is an interface; bind one of the node types that implement it"
+            hint = "it is an interface, and no node type implements it"
         elif catalog.edge(name.text) is not None:
             hint = "it is an edge type; walk it, as in `$a edge $b`"
-        candidates = rank_candidates(name.text, (each.name for each in catalog.nodes))
+        known = [each.name for each in catalog.nodes]
+        known += [each.name for each in catalog.interfaces]
         problem = TypeProblem(
-            QueryRule.T1, message, hint, expected=("a node type",), candidates=candidates
+            QueryRule.T1,
+            message,
+            hint,
+            expected=("a node type",),
+            candidates=rank_candidates(name.text, known),
         )
         self._context.report(problem, name.span)
-        return BoundVariable("node", None)
+        return ()
 
     def _bind(self, variable: ast.Variable, bound: BoundVariable) -> None:
         if not is_usable_node(variable, self._scope, self._context):
@@ -142,7 +159,7 @@ class _Block:
         existing = self._scope.find(variable.name)
         if existing is None:
             declare(variable.name, bound, variable.span, self._scope, self._context)
-        elif existing.type_name and bound.type_name and existing.type_name != bound.type_name:
+        elif existing.types and bound.types and existing.types != bound.types:
             self._refuse_rebinding(variable, existing, bound)
         if variable.name in self._scope.variables:
             self._scanned.setdefault(variable.name, bound)
@@ -154,6 +171,9 @@ class _Block:
         hint = None
         if any(variable.name in (walk.source, walk.target) for walk in self._walks):
             hint = "the traversal above read it that way; write the binding above the traversal"
+        elif existing.is_several and set(bound.types) < set(existing.types):
+            test = " or ".join(f'${variable.name}.@type = "{each}"' for each in bound.types)
+            hint = f"write `{test}` to keep only those"
         self._context.report(TypeProblem(QueryRule.U3, message, hint), variable.span)
 
     def _resolve_matches(
@@ -241,13 +261,17 @@ class _Block:
             if binding is not None:
                 name, bound = binding
                 reached.add(name)
-                if bound.type_name is not None:
-                    steps.append(Scan(name, bound.type_name, self._take_matches(name)))
+                if bound.types:
+                    steps.append(self._scan(name, bound.types))
                 continue
             if not walks:
                 return steps
             self._refuse_unbound(walks[0])
             reached.add(walks[0].source)
+
+    def _scan(self, name: str, types: tuple[str, ...]) -> Scan | ScanAny:
+        matches = self._take_matches(name)
+        return Scan(name, types[0], matches) if len(types) == 1 else ScanAny(name, types, matches)
 
     def _is_reached(self, name: str, reached: set[str]) -> bool:
         return name in reached or self._scope.find_outer(name) is not None
@@ -265,9 +289,12 @@ class _Block:
         is_new = not self._is_reached(target, reached)
         reached.add(target)
         edge = walk.edge
+        low, high = walk.hops
+        matches = self._take_matches(target) if is_new else ()
+        if walk.ways:
+            return [self._expand_any(walk, source, target, matches)]
         if edge is None:
             return []
-        low, high = walk.hops
         steps: list[Step] = []
         if edge.source != edge.target:
             # Such an edge leads out of the type it starts from, so a second hop finds nothing.
@@ -283,14 +310,34 @@ class _Block:
             low,
             high,
             walk.edge_variable,
-            self._take_matches(target) if is_new else (),
+            matches,
             span=walk.clause.span,
         )
         return [step, *steps]
 
+    def _expand_any(
+        self, walk: Walk, source: str, target: str, matches: tuple[Condition, ...]
+    ) -> ExpandAny:
+        is_forward = source == walk.source
+        ways = walk.ways if is_forward else tuple(each.reversed() for each in walk.ways)
+        bound = self._scope.find(target)
+        reached = {each.target_type for each in ways}
+        low, high = walk.hops
+        return ExpandAny(
+            source,
+            tuple(sorted(ways)),
+            target,
+            tuple(sorted(reached)) if bound is None else bound.types,
+            low,
+            high,
+            walk.edge_variable,
+            matches,
+            span=walk.clause.span,
+        )
+
     def _refuse_unbound(self, walk: Walk) -> None:
         if walk.edge is None:
-            return
+            return  # reported already
         ends = (walk.clause.source, walk.clause.target)
         types = (walk.edge.source, walk.edge.target)
         named = (

@@ -60,19 +60,27 @@ def _resolve_text_target(
         message = f"`{function}` searches a String property, not {describe(target)}"
         context.report(TypeProblem(rule, message), expression.span)
         return None
-    return _refuse_edge(target, function, scope, context)
+    return _of_one_node_type(target, function, scope, context)
 
 
-def _refuse_edge(
+def _of_one_node_type(
     target: PropertyOf, function: str, scope: BlockScope, context: Context
 ) -> PropertyOf | None:
     bound = scope.find(target.variable)
     assert bound is not None, "the property was resolved through it"
-    if bound.kind == "node":
-        return target
-    message = f"`{function}` works on nodes, and `${target.variable}` is an edge"
-    context.report(TypeProblem(QueryRule.T23, message), target.span)
-    return None
+    if bound.kind == "edge":
+        message = f"`{function}` works on nodes, and `${target.variable}` is an edge"
+        context.report(TypeProblem(QueryRule.T23, message), target.span)
+        return None
+    if bound.is_several:
+        message = f"`{function}` searches one node type, and `${target.variable}` may be of several"
+        hint = f"bind `${target.variable}` to one of {', '.join(bound.types)}"
+        problem = TypeProblem(
+            QueryRule.V2, message, hint, expected=("one node type",), candidates=bound.types
+        )
+        context.report(problem, target.span)
+        return None
+    return target
 
 
 def _resolve_query(
@@ -136,7 +144,7 @@ def _resolve_nearest(
     target = resolve_property(expression.target, scope, context, rule=QueryRule.T15)
     query = resolve_leaf(expression.query, scope, context)
     if target is not None:
-        target = _refuse_edge(target, "nearest", scope, context)
+        target = _of_one_node_type(target, "nearest", scope, context)
     if target is None or query is None:
         return None
     problem = find_nearest_problem(target, query)

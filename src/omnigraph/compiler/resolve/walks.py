@@ -1,9 +1,11 @@
 """Traversals: which edge, which way, and what that says about the two ends."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.compiler.ir import Direction
+from omnigraph.compiler.ir import Direction, Way
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.variables import declare, is_usable_node
 from omnigraph.compiler.rules import QueryRule
@@ -23,25 +25,35 @@ class Walk:
     hops: tuple[int, int | None]
     edge_variable: str | None
     clause: ast.Traversal
+    ways: tuple[Way, ...] = ()
+    """When there are several edges, or an end has several types: how each edge is walked."""
 
 
 def resolve_walk(clause: ast.Traversal, scope: BlockScope, context: Context) -> Walk:
     """The walk, with both ends bound in the scope. One that is wrong still connects its ends."""
-    edge = _find_edge(clause, context)
+    edges = [_find_edge(each, context) for each in clause.edges]
+    if len(edges) > 1 or any(map(partial(_is_several, scope), (clause.source, clause.target))):
+        return _resolve_ways(clause, edges, scope, context)
+    (edge,) = edges
     hops = _resolve_hops(clause, edge, context)
     usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
     direction = _infer(clause, edge, scope, context) if edge is not None and all(usable) else None
     near, far = _end_types(edge, direction)
-    source = _bind_end(clause.source, near, scope, context)
-    target = _bind_end(clause.target, far, scope, context)
-    edge_variable = _bind_edge(clause, edge, scope, context)
+    source = _bind_end(clause.source, _one(near), scope, context)
+    target = _bind_end(clause.target, _one(far), scope, context)
+    edge_variable = _bind_edge(clause, _one(None if edge is None else edge.name), scope, context)
     if direction is None:
         return Walk(source, target, None, Direction.OUT, hops, edge_variable, clause)
     return Walk(source, target, edge, direction, hops, edge_variable, clause)
 
 
-def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
-    name = clause.edge.text
+def _is_several(scope: BlockScope, variable: ast.Variable) -> bool:
+    bound = scope.find(variable.name)
+    return bound is not None and bound.is_several
+
+
+def _find_edge(written: ast.Name, context: Context) -> EdgeType | None:
+    name = written.text
     edge = context.catalog.edge_named(name)
     if edge is None:
         names = [f"{each.name[0].lower()}{each.name[1:]}" for each in context.catalog.edges]
@@ -54,8 +66,142 @@ def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
             expected=("an edge type",),
             candidates=rank_candidates(name, names),
         )
-        context.report(problem, clause.edge.span)
+        context.report(problem, written.span)
     return edge
+
+
+# ── several ways ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _resolve_ways(
+    clause: ast.Traversal,
+    found: Sequence[EdgeType | None],
+    scope: BlockScope,
+    context: Context,
+) -> Walk:
+    """A traversal of several edges, or between variables of several types."""
+    edges = list(dict.fromkeys(each for each in found if each is not None))
+    usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
+    hops = _resolve_hops(clause, None, context)
+    ways: tuple[Way, ...] = ()
+    if None not in found and all(usable):
+        ways = _find_ways(clause, edges, scope, context)
+    near = tuple(sorted({each.source_type for each in ways}))
+    far = tuple(sorted({each.target_type for each in ways}))
+    if hops[0] == 0 and not _types_of(clause.source, near, scope) <= _types_of(
+        clause.target, far, scope
+    ):
+        message = f"{_spell_all(edges)} leads to other types, and after no hop one is still here"
+        hint = "begin with one hop, or put the traversal into `optional { }`"
+        assert clause.hops is not None
+        context.report(TypeProblem(QueryRule.T15, message, hint), clause.hops.span)
+    source = _bind_end(clause.source, near, scope, context)
+    target = _bind_end(clause.target, far, scope, context)
+    walked = tuple(sorted({each.edge for each in ways}))
+    edge_variable = _bind_edge(clause, walked, scope, context)
+    edge = edges[0] if ways else None
+    return Walk(source, target, edge, Direction.OUT, hops, edge_variable, clause, ways)
+
+
+def _types_of(
+    variable: ast.Variable, otherwise: tuple[str, ...], scope: BlockScope
+) -> frozenset[str]:
+    bound = scope.find(variable.name)
+    return frozenset(otherwise if bound is None else bound.types)
+
+
+def _find_ways(
+    clause: ast.Traversal, edges: Sequence[EdgeType], scope: BlockScope, context: Context
+) -> tuple[Way, ...]:
+    """How each edge is walked from the left end; those that join nothing are left out.
+
+    Of one edge with both ends in reach, the way it points is meant. Several hops may pass types
+    that neither end has.
+    """
+    if clause.undirected:
+        for name in clause.edges:
+            edge = context.catalog.edge_named(name.text)
+            if edge is not None and edge.source != edge.target:
+                _refuse_undirected(name, edge, context)
+                return ()
+    left, right = _known_types(clause.source, scope), _known_types(clause.target, scope)
+    is_loop = clause.source.name == clause.target.name != ast.WILDCARD
+    if clause.hops is not None:
+        ways = _chain(edges, left, right)
+    else:
+        ways = tuple(way for each in edges for way in _fitting(each, left, right))
+    if is_loop and clause.hops is None:
+        ways = tuple(each for each in ways if each.source_type == each.target_type)
+    if clause.undirected:
+        ways = tuple(replace(each, direction=Direction.BOTH) for each in ways)
+    arrives = right is None or any(each.target_type in right for each in ways)
+    if ways and arrives:
+        return tuple(sorted(set(ways)))
+    ends = {name for each in edges for name in (each.source, each.target)}
+    if not ways and is_loop and (left is None or ends & set(left)):
+        message = f"{_spell_all(edges)} cannot lead from `${clause.source.name}` back to itself"
+        misfit = clause.target
+    else:
+        misfit = clause.source if left and not ends & set(left) else clause.target
+        known = " | ".join(_known_types(misfit, scope) or ())
+        verb = "does" if len(edges) == 1 else "do"
+        message = f"`${misfit.name}` is bound to {known}, which {_spell_all(edges)} {verb} not join"
+    problem = TypeProblem(QueryRule.T5, message, expected=tuple(sorted(ends)))
+    context.report(problem, misfit.span)
+    return ()
+
+
+Types = tuple[str, ...] | None
+"""What an end may be, or None if that is open."""
+
+
+def _fitting(edge: EdgeType, left: Types, right: Types) -> tuple[Way, ...]:
+    """One hop: the edge as it points if that fits both ends, else against it."""
+    ways = (
+        Way(edge.source, edge.name, Direction.OUT, edge.target),
+        Way(edge.target, edge.name, Direction.IN, edge.source),
+    )
+    for way in ways:
+        fits_left = left is None or way.source_type in left
+        fits_right = right is None or way.target_type in right
+        if fits_left and fits_right:
+            return (way,)
+    return ()
+
+
+def _chain(edges: Sequence[EdgeType], left: Types, right: Types) -> tuple[Way, ...]:
+    """Several hops: from the types of the known end, every edge that a hop can take."""
+    reached = set(left or right or (each.source for each in edges))
+    is_forward = left is not None or right is None
+    waiting = list(edges)
+    ways: list[Way] = []
+    while True:
+        open_types = tuple(reached)
+        found = [
+            way
+            for each in waiting
+            for way in _fitting(
+                each, open_types if is_forward else None, None if is_forward else open_types
+            )
+        ]
+        if not found:
+            return tuple(ways)
+        ways += found
+        taken = {each.edge for each in found}
+        waiting = [each for each in waiting if each.name not in taken]
+        reached |= {each.target_type if is_forward else each.source_type for each in found}
+
+
+def _known_types(variable: ast.Variable, scope: BlockScope) -> Types:
+    bound = scope.find(variable.name)
+    return None if bound is None or not bound.types else bound.types
+
+
+def _spell_all(edges: Sequence[EdgeType]) -> str:
+    return ", ".join(map(_spell, edges))
+
+
+# ── hops ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _resolve_hops(
@@ -88,9 +234,7 @@ def _infer(
 ) -> Direction | None:
     """Which way the edge is walked from the left end, by the types known so far."""
     if clause.undirected and edge.source != edge.target:
-        message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
-        hint = f"write `{clause.edge.text}` without the angle brackets"
-        context.report(TypeProblem(QueryRule.T22, message, hint), clause.edge.span)
+        _refuse_undirected(clause.edge, edge, context)
         return None
     left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
     if clause.undirected:
@@ -112,6 +256,12 @@ def _infer(
     ends = (edge.source, edge.target)
     context.report(TypeProblem(QueryRule.T5, message, expected=ends), misfit.span)
     return None
+
+
+def _refuse_undirected(name: ast.Name, edge: EdgeType, context: Context) -> None:
+    message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
+    hint = f"write `{name.text}` without the angle brackets"
+    context.report(TypeProblem(QueryRule.T22, message, hint), name.span)
 
 
 def _leaving(type_name: str, edge: EdgeType) -> Direction | None:
@@ -167,18 +317,22 @@ def _spell(edge: EdgeType) -> str:
 # ── binding ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def _one(type_name: str | None) -> tuple[str, ...]:
+    return () if type_name is None else (type_name,)
+
+
 def _bind_end(
-    variable: ast.Variable, type_name: str | None, scope: BlockScope, context: Context
+    variable: ast.Variable, types: tuple[str, ...], scope: BlockScope, context: Context
 ) -> str:
     if variable.name == ast.WILDCARD:
         return context.fresh_variable()
     if scope.find(variable.name) is None:
-        declare(variable.name, BoundVariable("node", type_name), variable.span, scope, context)
+        declare(variable.name, BoundVariable("node", types), variable.span, scope, context)
     return variable.name
 
 
 def _bind_edge(
-    clause: ast.Traversal, edge: EdgeType | None, scope: BlockScope, context: Context
+    clause: ast.Traversal, types: tuple[str, ...], scope: BlockScope, context: Context
 ) -> str | None:
     variable = clause.edge_variable
     if variable is None or variable.name == ast.WILDCARD:
@@ -190,6 +344,5 @@ def _bind_edge(
         message = f"`${variable.name}` is bound already and cannot stand for an edge as well"
         context.report(TypeProblem(QueryRule.T23, message), variable.span)
         return None
-    bound = BoundVariable("edge", None if edge is None else edge.name)
-    declare(variable.name, bound, variable.span, scope, context)
+    declare(variable.name, BoundVariable("edge", types), variable.span, scope, context)
     return variable.name

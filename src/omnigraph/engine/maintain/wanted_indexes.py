@@ -14,11 +14,13 @@ from omnigraph.compiler.ir import (
     AnyOf,
     Condition,
     Expand,
+    ExpandAny,
     Measured,
     Optionally,
     PropertyOf,
     Read,
     Scan,
+    ScanAny,
     Step,
     StringMatch,
     StringTest,
@@ -77,26 +79,34 @@ def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
     found: set[Property] = set()
     for query in compile_file(source, catalog):
         if isinstance(query.ir, Read):
-            types: dict[str, str] = {}
+            types: dict[str, tuple[str, ...]] = {}
             for condition in _conditions(query.ir.steps, types):
                 if isinstance(condition, StringMatch) and condition.test is StringTest.CONTAINS:
                     subject = condition.subject
                     if isinstance(subject, PropertyOf) and subject.variable in types:
-                        found.add((types[subject.variable], subject.name))
+                        found |= {(each, subject.name) for each in types[subject.variable]}
     return frozenset(found)
 
 
-def _conditions(steps: Iterable[Step], types: dict[str, str]) -> Iterator[Condition]:
+def _conditions(steps: Iterable[Step], types: dict[str, tuple[str, ...]]) -> Iterator[Condition]:
     """Every atomic condition; `types` collects the type of each variable."""
     for step in steps:
         match step:
             case Scan(variable, type_name, filters):
-                types[variable] = type_name
+                types[variable] = (type_name,)
+                yield from _parts(filters)
+            case ScanAny(variable, of, filters):
+                types[variable] = of
                 yield from _parts(filters)
             case Expand(target=target, target_type=type_name, filters=filters):
-                types[target] = type_name
+                types[target] = (type_name,)
                 if step.edge_variable is not None:
-                    types[step.edge_variable] = step.edge
+                    types[step.edge_variable] = (step.edge,)
+                yield from _parts(filters)
+            case ExpandAny(target=target, target_types=of, filters=filters):
+                types[target] = of
+                if step.edge_variable is not None:
+                    types[step.edge_variable] = step.edges
                 yield from _parts(filters)
             case Where(condition):
                 yield from _parts((condition,))

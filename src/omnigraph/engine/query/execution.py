@@ -14,6 +14,7 @@ from omnigraph.compiler.scope import operands_of
 from omnigraph.engine.query.conditions import PredicateEvaluator, fixed_value
 from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.rows import ID, UNBOUND, FetchedRows, ResidentRows
+from omnigraph.engine.query.typed_rows import TypedRows
 from omnigraph.engine.query.values import Columns
 from omnigraph.engine.query.view import TableView, View
 from omnigraph.engine.search.provider import SearchProvider
@@ -52,6 +53,7 @@ class Execution:
         """For a ranked variable, how many of the best rows the result can show."""
         self._tables: dict[str, TableView] = {}
         self._fetched_rows: dict[tuple[int, str], FetchedRows] = {}
+        self._typed_rows: dict[tuple[int, str], TypedRows] = {}
         self._late: dict[str, tuple[str, ...]] = {}
         self._late_above = 0
         self._matched: dict[ir.TextMatch, Array] = {}
@@ -80,6 +82,15 @@ class Execution:
             read = partial(self._read_by_ids, table)
             self._fetched_rows[key] = FetchedRows(read, early, late, self._late_above)
         return self._fetched_rows[key]
+
+    def typed_rows(
+        self, operator: plan.Operator, variable: str, types: tuple[str, ...]
+    ) -> TypedRows:
+        """The rows of a variable of several types; one object for all runs of its operator."""
+        key = (id(operator), variable)
+        if key not in self._typed_rows:
+            self._typed_rows[key] = TypedRows(types)
+        return self._typed_rows[key]
 
     def _read_by_ids(
         self, table: TableView, ids: Collection[str], columns: Sequence[str]
@@ -135,7 +146,7 @@ class Execution:
         assert value is None or isinstance(value, int)
         return value
 
-    def hops_high(self, operator: plan.Expand) -> int:
+    def hops_high(self, operator: plan.Expand | plan.ExpandAny) -> int:
         return self.hops_max if operator.hops_high is None else operator.hops_high
 
     # conditions

@@ -85,6 +85,31 @@ def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) ->
             yield frame, None
 
 
+def adjacency_of(edge: str, direction: Direction, execution: Execution) -> Adjacency:
+    """The neighbours over all edges of a type, by the ordinals of the whole tables of its ends."""
+    view = execution.view
+    type_ = view.edge(edge).type
+    assert isinstance(type_, EdgeType)
+    far = type_.source if direction is Direction.IN else type_.target
+    alone = plan.Expand(
+        plan.OneRow(),
+        "",
+        edge,
+        direction,
+        "",
+        far,
+        WalkMode.NEIGHBOURS,
+        1,
+        1,
+        None,
+        closes=True,
+        filters=(),
+        columns=(),
+        edge_columns=(),
+    )
+    return _Walker(alone, execution).adjacency()
+
+
 class _Walker:
     """Runs one `Expand` of one execution."""
 
@@ -151,7 +176,7 @@ class _Walker:
         self._made = cache.get_or_build(("edges", self._around.key), edges)
         return self._made
 
-    def _adjacency(self) -> Adjacency:
+    def adjacency(self) -> Adjacency:
         if self._followed is None:
             by_edge = self.operator.mode is WalkMode.EDGES
             self._followed = self._edges().adjacency(self.operator.direction, by_edge=by_edge)
@@ -173,16 +198,16 @@ class _Walker:
         """The rows whose ends are neighbours, checked from the end with fewer distinct nodes."""
         target = frame.bound[self.operator.target]
         there = frame.keep(target.at >= 0)
-        near = _ordinals_in(self.near.resident, there.bound[self.operator.source])
-        far = _ordinals_in(self.far.resident, there.bound[self.operator.target])
+        near = ordinals_in(self.near.resident, there.bound[self.operator.source])
+        far = ordinals_in(self.far.resident, there.bound[self.operator.target])
         edges, direction = self._edges(), self.operator.direction
         if len(np.unique(far)) < len(np.unique(near)):
             near, far, direction = far, near, direction.reversed()
         return there.keep(walk.meets(edges.adjacency(direction, by_edge=False), near, far))
 
     def count(self, frame: Frame) -> tuple[Frame, Places]:
-        at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
-        counts = walk.degrees(self._adjacency(), at)
+        at = ordinals_in(self.near.resident, frame.bound[self.operator.source])
+        counts = walk.degrees(self.adjacency(), at)
         there = counts > 0
         return (frame, counts) if there.all() else (frame.keep(there), counts[there])
 
@@ -196,8 +221,8 @@ class _Walker:
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
             yield from pieces_of(frame, SEARCHES_MAX)
             return
-        at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
-        ends = walk.degrees(self._adjacency(), at).cumsum()
+        at = ordinals_in(self.near.resident, frame.bound[self.operator.source])
+        ends = walk.degrees(self.adjacency(), at).cumsum()
         if ends[-1] <= ROWS_MAX:
             yield frame
             return
@@ -228,10 +253,10 @@ class _Walker:
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
         found = None if self.is_resident(frame.count) else self._walk_indexed(bound)
-        return found or self._walk_resident(_ordinals_in(self.near.resident, bound))
+        return found or self._walk_resident(ordinals_in(self.near.resident, bound))
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
-        rows, targets, edges = self._follow(self._adjacency(), at)
+        rows, targets, edges = self._follow(self.adjacency(), at)
         edge = None if edges is None else self._edge_bound(edges)
         return Arrived(rows, self._target_bound(targets), edge)
 
@@ -345,7 +370,7 @@ class _Walker:
         return after.bind(more).keep(met)
 
 
-def _ordinals_in(rows: Rows, bound: Bound) -> Ordinals:
+def ordinals_in(rows: Rows, bound: Bound) -> Ordinals:
     """The same nodes, as ordinals of other rows."""
     if bound.rows is rows:
         return bound.at

@@ -13,6 +13,7 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.aggregate import aggregate, keep_groups
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.expand import Counted, count_expand, counted_expand, expand
+from omnigraph.engine.query.expand_any import expand_any, join_leaf
 from omnigraph.engine.query.frame import ONE_ROW, Frame
 from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join, semi_join
 from omnigraph.engine.query.measure import counted_walk, measure
@@ -89,8 +90,12 @@ class Runner:
                 return self._leaf(scan(operator, execution), outside)
             case plan.KeyLookup():
                 return self._leaf(look_up(operator, execution), outside)
+            case plan.Either():
+                return self._either(operator, outside)
             case plan.Expand(input=given):
                 return expand(operator, self.rows(given, outside), execution)
+            case plan.ExpandAny(input=given):
+                return expand_any(operator, self.rows(given, outside), execution)
             case plan.CrossJoin(left, right):
                 other = self.rows(right, ONE_ROW)
                 return cross_join(self.rows(left, outside), other, execution)
@@ -123,6 +128,12 @@ class Runner:
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)
+
+    def _either(self, operator: plan.Either, outside: Frame) -> Frames:
+        types = tuple(each.type_name for each in operator.parts)
+        rows = self._execution.typed_rows(operator, operator.variable, types)
+        for each in operator.parts:
+            yield from join_leaf(each, self.rows(each, outside), rows)
 
     def _limited(self, given: plan.Operator, outside: Frame, limit: plan.Limit) -> Frames:
         """A sort below a limit sorts only as many rows as the limit shows."""

@@ -65,7 +65,8 @@ def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | 
         # The first key alone excludes most rows.
         frame = frame.keep(_may_be_among(known[0], keep))
         return _first(operator, frame, execution, None).slice(0, keep)
-    ties = [(_ids(frame, name), False) for name in operator.ties]
+    ties = [(_texts(frame, name, ID), False) for name in operator.ties]
+    ties += [(_texts(frame, name, ir.TYPE_COLUMN), False) for name in operator.typed_ties]
     if not known and not ties:
         return frame.slice(0, keep)
     return frame.pick(order_of([*known, *ties])[:keep])
@@ -93,8 +94,8 @@ def _may_be_among(key: Key, keep: int) -> Mask:
     return mask
 
 
-def _ids(frame: Frame, variable: str) -> Array:
-    column = frame.column(variable, ID)
+def _texts(frame: Frame, variable: str, name: str) -> Array:
+    column = frame.column(variable, name)
     return column.cast(pa.string()) if is_null(column) else column
 
 
@@ -127,12 +128,20 @@ def sort_columns(operator: plan.SortColumns, table: pa.Table) -> pa.Table:
     columns = plan.group_columns(operator.input)
     plain = [_plain(table, place, columns[place].type) for place in range(len(columns))]
     keys = [(plain[each.place], each.descending) for each in operator.keys]
-    ties = [
+    groups = [
         (plain[place], False)
         for place, each in enumerate(columns)
         if not isinstance(each.expression, ir.Aggregate)
     ]
+    ties = [key for each in groups for key in (each, *_types_of(each))]
     return pick_rows(table, order_of([*keys, *ties]))
+
+
+def _types_of(key: Key) -> Iterator[Key]:
+    """The types of objects of several types, whose ids alone do not tell them apart."""
+    column = key[0]
+    if isinstance(column, pa.StructArray) and ir.TYPE_COLUMN in column.type.names:
+        yield column.flatten()[column.type.get_field_index(ir.TYPE_COLUMN)], False
 
 
 def _plain(table: pa.Table, place: int, value_type: ValueType) -> Array:

@@ -334,12 +334,17 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`$variable: Type { property: value, … }`."""
+    """`$variable: Type { property: value, … }`; `Type | Type` and an interface are extensions."""
 
     variable: Variable
     type_name: Name
     matches: tuple[Match, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    other_types: tuple[Name, ...] = ()
+
+    @property
+    def type_names(self) -> tuple[Name, ...]:
+        return (self.type_name, *self.other_types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +358,10 @@ class Hops:
 
 @dataclass(frozen=True, slots=True)
 class Traversal:
-    """`$source edge{…} $target`, `$source $w:edge $target`, `$source <edge> $target`."""
+    """`$source edge{…} $target`, `$source $w:edge $target`, `$source <edge> $target`.
+
+    `edge | edge` for several edge types is an extension.
+    """
 
     source: Variable
     edge_variable: Variable | None
@@ -362,6 +370,11 @@ class Traversal:
     hops: Hops | None
     target: Variable
     span: Span = field(default=NOWHERE, compare=False)
+    other_edges: tuple[Name, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Name, ...]:
+        return (self.edge, *self.other_edges)
 
 
 @dataclass(frozen=True, slots=True)

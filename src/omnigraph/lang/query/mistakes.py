@@ -118,6 +118,7 @@ _WORDS = {
     "MORETHAN": "'>'",
     "COMMA": "','",
     "COLON": "':'",
+    "VBAR": "'|'",
     "DOT": "'.'",
     "QMARK": "'?'",
     "LPAR": "'('",

@@ -237,29 +237,34 @@ class _Reader:
                 return self._traversal(tree, undirected=kind == "undirected_traversal")
 
     def _binding(self, tree: Tree[Token]) -> ast.Binding:
-        variable, type_name, *matches = tree.children
+        variable, *rest = tree.children
+        type_name, *others = (_name(each) for each in rest if isinstance(each, Token))
         return ast.Binding(
             variable=_variable(variable),
-            type_name=_name(type_name),
+            type_name=type_name,
             matches=tuple(
                 ast.Match(_name(each.children[0]), self._value(each.children[1]), span_of(each))
-                for each in _trees(matches)
+                for each in rest
+                if isinstance(each, Tree)
             ),
             span=span_of(tree),
+            other_types=tuple(others),
         )
 
     def _traversal(self, tree: Tree[Token], *, undirected: bool) -> ast.Traversal:
         source, *middle, target = tree.children
         hops = self._hops(middle.pop()) if isinstance(middle[-1], Tree) else None
-        *bound, edge = middle
+        bound = [middle.pop(0)] if _token(middle[0]).type == "VARIABLE" else []
+        edge, *others = map(_name, middle)
         return ast.Traversal(
             source=_variable(source),
             edge_variable=_variable(bound[0]) if bound else None,
-            edge=_name(edge),
+            edge=edge,
             undirected=undirected,
             hops=hops,
             target=_variable(target),
             span=span_of(tree),
+            other_edges=tuple(others),
         )
 
     def _measure(self, tree: Tree[Token]) -> ast.Measure:

@@ -247,8 +247,9 @@ def _block(head: str, clauses: Sequence[ast.Clause]) -> list[str]:
 
 def _clause(clause: ast.Clause) -> list[str]:
     match clause:
-        case ast.Binding(variable, type_name, matches):
-            head = f"${variable.name}: {type_name.text}"
+        case ast.Binding(variable, matches=matches):
+            types = " | ".join(each.text for each in clause.type_names)
+            head = f"${variable.name}: {types}"
             return _braces(head, map(_entry, matches)) if matches else [head]
         case ast.Traversal():
             return [_traversal(clause)]
@@ -274,7 +275,8 @@ def _clause(clause: ast.Clause) -> list[str]:
 
 
 def _traversal(traversal: ast.Traversal) -> str:
-    edge = f"<{traversal.edge.text}>" if traversal.undirected else traversal.edge.text
+    edge = "|".join(each.text for each in traversal.edges)
+    edge = f"<{edge}>" if traversal.undirected else edge
     if traversal.edge_variable is not None:
         edge = f"${traversal.edge_variable.name}:{edge}"
     if traversal.hops is not None:

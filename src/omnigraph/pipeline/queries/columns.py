@@ -61,6 +61,7 @@ def sort(operator: plan.Sort, rows: SparkRows, execution: Execution) -> SparkRow
             case _:
                 assert_never(key)
     keys += [rows.column(variable).asc_nulls_first() for variable in operator.ties]
+    keys += [rows.column(each, ir.TYPE_COLUMN).asc_nulls_first() for each in operator.typed_ties]
     return SparkRows(rows.data.orderBy(*keys), rows.names) if keys else rows
 
 
@@ -140,9 +141,9 @@ def sort_groups(operator: plan.SortColumns, table: Shown) -> Shown:
         for name, each in zip(table.names, columns, strict=True)
     ]
     keys = [_ordered(sortable[each.place], descending=each.descending) for each in operator.keys]
-    keys += [
-        sortable[place].asc_nulls_first()
-        for place, each in enumerate(columns)
-        if not isinstance(each.expression, ir.Aggregate)
-    ]
+    for place, each in enumerate(columns):
+        if not isinstance(each.expression, ir.Aggregate):
+            keys.append(sortable[place].asc_nulls_first())
+        if isinstance(each.expression, ir.ObjectOf) and each.expression.is_typed:
+            keys.append(f.col(table.names[place])[ir.TYPE_COLUMN].asc_nulls_first())
     return Shown(table.data.orderBy(*keys), table.names)

@@ -9,10 +9,9 @@ from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import I64, AggregateFunction
 from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.rows import ID
 from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.queries.columns import function_of
-from omnigraph.pipeline.queries.rows import Names, SparkRows
+from omnigraph.pipeline.queries.rows import Names, Property, SparkRows
 from omnigraph.pipeline.queries.terms import compare, result_of, stored_term, term_of
 
 
@@ -36,8 +35,8 @@ def _matched(
     if not on:
         some = inner.data.limit(1).select(f.lit(True).alias(names.fresh()))
         return SparkRows(rows.data.join(some, f.lit(True), how), rows.names)
-    ids = names.many(len(on))
-    found = inner.data.select(*_aliased(inner, on, ids)).distinct()
+    ids = names.many(len(rows.identity(on)))
+    found = inner.data.select(*_aliased(inner, rows.identity(on), ids)).distinct()
     return SparkRows(rows.data.join(found, _same(rows, on, ids), how), rows.names)
 
 
@@ -45,7 +44,8 @@ def measure(
     operator: plan.Measure, rows: SparkRows, inner: SparkRows, execution: Execution, names: Names
 ) -> SparkRows:
     """The rows for which an aggregate over the block compares as wanted."""
-    ids = names.many(len(operator.on))
+    shared = rows.identity(operator.on)
+    ids = names.many(len(shared))
     given, found = names.many(2)
     aggregate = operator.aggregate
     of = aggregate.argument.type or I64
@@ -53,7 +53,7 @@ def measure(
     value = function_of(aggregate, f.col(given), of, execution).cast(
         spark_type(arrow_type(aggregate.type))
     )
-    rows_of_block = inner.data.select(*_aliased(inner, operator.on, ids), argument)
+    rows_of_block = inner.data.select(*_aliased(inner, shared, ids), argument)
     measured = rows_of_block.groupBy(*ids).agg(value.alias(found))
     joined = rows.data.join(measured, _same(rows, operator.on, ids), "left").drop(*ids)
     is_count = aggregate.function is AggregateFunction.COUNT
@@ -69,21 +69,19 @@ def left_join(
     operator: plan.LeftJoin, rows: SparkRows, inner: SparkRows, names: Names
 ) -> SparkRows:
     """Each row with every row of the block; once, with the block's variables unbound, if none."""
-    ids = names.many(len(operator.on))
+    shared = rows.identity(operator.on)
+    ids = names.many(len(shared))
     bound = inner.of(operator.binds)
-    found = inner.data.select(*_aliased(inner, operator.on, ids), *bound.values())
+    found = inner.data.select(*_aliased(inner, shared, ids), *bound.values())
     joined = rows.data.join(found, _same(rows, operator.on, ids), "left").drop(*ids)
     return SparkRows(joined, {**rows.names, **bound})
 
 
-def _aliased(rows: SparkRows, variables: tuple[str, ...], names: list[str]) -> list[Column]:
-    return [
-        rows.column(variable, ID).alias(name)
-        for variable, name in zip(variables, names, strict=True)
-    ]
+def _aliased(rows: SparkRows, shared: list[Property], names: list[str]) -> list[Column]:
+    return [rows.column(*each).alias(name) for each, name in zip(shared, names, strict=True)]
 
 
 def _same(rows: SparkRows, variables: tuple[str, ...], names: list[str]) -> Column:
     """Null with null: an unbound variable is a binding as well."""
-    pairs = zip(variables, names, strict=True)
-    return reduce(and_, (rows.column(a).eqNullSafe(f.col(b)) for a, b in pairs), f.lit(True))
+    pairs = zip(rows.identity(variables), names, strict=True)
+    return reduce(and_, (rows.column(*a).eqNullSafe(f.col(b)) for a, b in pairs), f.lit(True))

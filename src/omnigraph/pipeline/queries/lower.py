@@ -20,7 +20,7 @@ from omnigraph.pipeline.queries.columns import Shown, aggregate, project, sort, 
 from omnigraph.pipeline.queries.conditions import all_hold, keep_groups
 from omnigraph.pipeline.queries.joins import anti_join, left_join, measure, semi_join
 from omnigraph.pipeline.queries.ranking import rank
-from omnigraph.pipeline.queries.rows import Names, SparkRows
+from omnigraph.pipeline.queries.rows import Names, SparkRows, union, with_type
 from omnigraph.pipeline.queries.scans import Scans
 from omnigraph.pipeline.queries.walks import Walker
 
@@ -62,9 +62,14 @@ class Lowering:
                 return outside or self._one_row()
             case plan.NodeScan() | plan.KeyLookup():
                 return self._leaf(operator)
+            case plan.Either():
+                return self._either(operator)
             case plan.Expand(input=given):
                 walker = Walker(self.scans, self.names, self.execution)
                 return walker.expand(operator, self.rows(given, outside))
+            case plan.ExpandAny(input=given):
+                walker = Walker(self.scans, self.names, self.execution)
+                return walker.expand_any(operator, self.rows(given, outside))
             case plan.CrossJoin(left, right):
                 one, other = self.rows(left, outside), self.rows(right, outside)
                 return SparkRows(one.data.crossJoin(other.data), {**one.names, **other.names})
@@ -110,6 +115,13 @@ class Lowering:
         own = {(operator.variable, name): at for name, at in zip(columns, names, strict=True)}
         rows = SparkRows(data, own)
         return rows.where(all_hold(operator.filters, rows, self.execution))
+
+    def _either(self, operator: plan.Either) -> SparkRows:
+        parts = [
+            with_type(self._leaf(each), operator.variable, each.type_name, self.names)
+            for each in operator.parts
+        ]
+        return union(parts, self.names)
 
     def _pushed(self, operator: plan.NodeScan | plan.KeyLookup) -> str | None:
         where = push(operator.filters, self.execution.parameters).where

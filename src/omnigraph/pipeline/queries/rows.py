@@ -6,10 +6,12 @@ case, and the two sides of a join by their names.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import count
 
 from pyspark.sql import Column, DataFrame, functions as f
 
+from omnigraph.compiler.ir import TYPE_COLUMN
 from omnigraph.engine.query.rows import ID
 
 Property = tuple[str, str]
@@ -51,8 +53,38 @@ class SparkRows:
     def where(self, condition: Column | None) -> "SparkRows":
         return self if condition is None else SparkRows(self.data.where(condition), self.names)
 
+    def identity(self, variables: Sequence[str]) -> list[Property]:
+        """The columns that tell bindings apart: ids, and of several types the type."""
+        typed = [(each, TYPE_COLUMN) for each in variables if self.has(each, TYPE_COLUMN)]
+        return [*((each, ID) for each in variables), *typed]
+
     def distinct(self, variables: Sequence[str]) -> "SparkRows":
         """Each binding of these variables once."""
         kept = self.of(variables)
-        ids = [self.names[each, ID] for each in variables]
-        return SparkRows(self.data.select(*kept.values()).dropDuplicates(ids), kept)
+        same = [self.names[each] for each in self.identity(variables)]
+        return SparkRows(self.data.select(*kept.values()).dropDuplicates(same), kept)
+
+
+def with_type(rows: SparkRows, variable: str, type_name: str, names: Names) -> SparkRows:
+    """The rows, with the one type that a variable has in all of them."""
+    name = names.fresh()
+    data = rows.data.withColumn(name, f.lit(type_name))
+    return SparkRows(data, {**rows.names, (variable, TYPE_COLUMN): name})
+
+
+def of_type(rows: SparkRows, variable: str, type_name: str) -> SparkRows:
+    """The rows that bind a variable to this type; all if it has one type only."""
+    if not rows.has(variable, TYPE_COLUMN):
+        return rows
+    return rows.where(rows.column(variable, TYPE_COLUMN) == type_name)
+
+
+def union(parts: Sequence[SparkRows], names: Names) -> SparkRows:
+    """The rows of all parts, with the columns that all have, under fresh names."""
+    shared = [each for each in parts[0].names if all(each in part.names for part in parts)]
+    fresh = dict(zip(shared, names.many(len(shared)), strict=True))
+    whole = [
+        part.data.select(*(f.col(part.names[each]).alias(fresh[each]) for each in shared))
+        for part in parts
+    ]
+    return SparkRows(reduce(DataFrame.unionByName, whole), fresh)

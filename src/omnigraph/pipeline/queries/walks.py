@@ -3,6 +3,7 @@
 An edge whose end is missing counts as absent, so the far end of a step always meets its table.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as f
@@ -16,7 +17,14 @@ from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.conditions import all_hold
-from omnigraph.pipeline.queries.rows import Names, Property, SparkRows
+from omnigraph.pipeline.queries.rows import (
+    Names,
+    Property,
+    SparkRows,
+    of_type,
+    union,
+    with_type,
+)
 from omnigraph.pipeline.queries.scans import Scans
 
 
@@ -49,6 +57,43 @@ class Walker:
                 steps = self._distinct(self._steps(operator))
             case WalkMode.SEARCH:
                 steps = self._search(operator, rows)
+        return self._joined(operator, steps, rows)
+
+    def expand_any(self, operator: plan.ExpandAny, rows: SparkRows) -> SparkRows:
+        """Each way between two types as an expand, and all of them together."""
+        if operator.mode is WalkMode.SEARCH:
+            raise UsageError(
+                "on Spark a traversal of several edge types or node types has one hop;"
+                f" write {'|'.join(operator.edges)} without hops"
+            )
+        is_typed = len(operator.target_types) > 1 and not operator.closes
+        parts: list[SparkRows] = []
+        for (near, far), walks in _alike(operator):
+            given = of_type(rows, operator.source, near)
+            if operator.closes:
+                given = of_type(given, operator.target, far)
+            if operator.mode is WalkMode.EDGES:
+                after = [self._joined(each, self._steps(each), given) for each in walks]
+            else:
+                after = [self._joined(walks[0], self._distinct_of(walks), given)]
+            for each, walk in zip(after, walks, strict=False):
+                part = with_type(each, operator.target, far, self.names) if is_typed else each
+                if operator.edge_variable is not None and len(operator.edges) > 1:
+                    part = with_type(part, operator.edge_variable, walk.edge, self.names)
+                parts.append(part)
+        found = union(parts, self.names)
+        return found.where(all_hold(operator.filters, found, self.execution))
+
+    def _distinct_of(self, walks: Sequence[plan.Expand]) -> WalkSteps:
+        """The steps of several walks between the same types, each pair of nodes once."""
+        first, *others = (self._steps(each) for each in walks)
+        data = first.data.select(first.near, first.far)
+        for each in others:
+            same = (f.col(each.near).alias(first.near), f.col(each.far).alias(first.far))
+            data = data.unionByName(each.data.select(*same))
+        return self._distinct(WalkSteps(data, first.near, first.far, {}))
+
+    def _joined(self, operator: plan.Expand, steps: WalkSteps, rows: SparkRows) -> SparkRows:
         on = rows.column(operator.source) == f.col(steps.near)
         if operator.closes:
             on &= rows.column(operator.target) == f.col(steps.far)
@@ -199,3 +244,11 @@ class Walker:
         return pairs.where(f.col(steps.near) == f.col(steps.far)).select(
             f.col(steps.near).alias(near)
         )
+
+
+def _alike(operator: plan.ExpandAny) -> list[tuple[tuple[str, str], list[plan.Expand]]]:
+    """The walks of an operator by the types at their two ends."""
+    found: dict[tuple[str, str], list[plan.Expand]] = {}
+    for way, each in zip(operator.ways, operator.walks, strict=True):
+        found.setdefault((way.source_type, way.target_type), []).append(each)
+    return list(found.items())

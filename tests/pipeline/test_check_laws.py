@@ -1,7 +1,7 @@
-"""The joins say what the evaluator says, about any input and whatever is there before."""
+"""Both kinds of joins find what the evaluator finds, in any input and whatever is there before."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from hypothesis import Phase, example, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.engine.load.bulk import CheckResult, LoadMode
+from omnigraph.engine.load.bulk import BulkLoader, CheckResult, LoadMode
 from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.spark_load import SparkLoader
+from omnigraph.pipeline.local_load import LocalLoader
 from support.loading import LARGE, SMALL, Loader, new_loader
 from support.writing import stores_at
 
@@ -79,15 +79,15 @@ BEFORE: tuple[Record, ...] = (
 
 
 @pytest.fixture(scope="module")
-def colony(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loader:  # noqa: ARG001 - starts Spark
-    loader = new_loader(tmp_path_factory.mktemp("colony"), SMALL, SCHEMA)
+def colony(tmp_path_factory: pytest.TempPathFactory) -> Loader:
+    loader = new_loader(tmp_path_factory.mktemp("colony"), LocalLoader(), SCHEMA)
     loader.put(LoadMode.APPEND, *BEFORE)
     return loader
 
 
 @pytest.fixture(scope="module")
-def desert(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loader:  # noqa: ARG001 - starts Spark
-    return new_loader(tmp_path_factory.mktemp("desert"), SMALL, SCHEMA)
+def desert(tmp_path_factory: pytest.TempPathFactory) -> Loader:
+    return new_loader(tmp_path_factory.mktemp("desert"), LocalLoader(), SCHEMA)
 
 
 def summary(result: CheckResult) -> object:
@@ -99,7 +99,7 @@ def summary(result: CheckResult) -> object:
     return faults, dict(result.existing)
 
 
-def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckResult:
+def ask(loader: Loader, bulk: BulkLoader, mode: LoadMode, path: str) -> CheckResult:
     stores = stores_at(Path(loader.graph.uri))
     manifest = Bases(stores).current(MAIN).manifest
     job = loader.job(mode, path, manifest, 1000)
@@ -110,38 +110,63 @@ def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckRe
         return checked or evaluate(stores, manifest, incoming, errors_max=1000)
 
 
+Law = Callable[..., None]
+EXAMPLES = int(os.environ.get("OMNIGRAPH_CHECK_EXAMPLES", "5"))
+
+
+def about_any_load(law: Law) -> Law:
+    drawn = given(
+        records=INPUT, mode=st.sampled_from(LoadMode), is_empty=st.booleans(), asks=st.booleans()
+    )
+    lost_edge = example(
+        # A source loses its only edge to a later line with the same id.
+        records=[
+            {"edge": "Meets", "from": "a", "to": "b", "data": {"id": "c"}},
+            {"edge": "Meets", "from": "b", "to": "a", "data": {"id": "c"}},
+            {"edge": "Meets", "from": "c", "to": "b", "data": {"id": "b"}},
+        ],
+        mode=LoadMode.MERGE,
+        is_empty=False,
+        asks=False,
+    )
+    taken = example(
+        # Its id is taken, and who has it leaves a source that must have an edge.
+        records=[{"edge": "Eats", "from": "b", "to": "a", "data": {"id": "a", "day": None}}],
+        mode=LoadMode.APPEND,
+        is_empty=False,
+        asks=True,
+    )
+    return lost_edge(taken(drawn(law)))
+
+
+@settings(max_examples=12 * EXAMPLES, deadline=None)
+@about_any_load
+def test_joins_in_memory_find_what_the_evaluator_finds(
+    colony: Loader,
+    desert: Loader,
+    records: list[Record],
+    mode: LoadMode,
+    is_empty: bool,  # noqa: FBT001 - drawn
+    asks: bool,  # noqa: FBT001 - drawn
+) -> None:
+    loader = desert if is_empty else colony
+    path = loader.write(*records)
+    joins = LocalLoader(small_bytes=0, split_bytes=150, bucket_count=2)
+    joins = replace(joins, lookup_ratio=0) if asks else joins
+    expected = summary(ask(loader, LocalLoader(), mode, path))
+    assert summary(ask(loader, joins, mode, path)) == expected
+
+
 @pytest.mark.slow
 @settings(
-    max_examples=int(os.environ.get("OMNIGRAPH_CHECK_EXAMPLES", "5")),
+    max_examples=EXAMPLES,
     deadline=None,
     # An example takes seconds; a smaller one is not worth the minutes of finding it.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
-@given(
-    records=INPUT,
-    mode=st.sampled_from(LoadMode),
-    is_empty=st.booleans(),
-    asks=st.booleans(),
-)
-@example(
-    # A source loses its only edge to a later line with the same id.
-    records=[
-        {"edge": "Meets", "from": "a", "to": "b", "data": {"id": "c"}},
-        {"edge": "Meets", "from": "b", "to": "a", "data": {"id": "c"}},
-        {"edge": "Meets", "from": "c", "to": "b", "data": {"id": "b"}},
-    ],
-    mode=LoadMode.MERGE,
-    is_empty=False,
-    asks=False,
-)
-@example(
-    # Its id is taken, and who has it leaves a source that must have an edge.
-    records=[{"edge": "Eats", "from": "b", "to": "a", "data": {"id": "a", "day": None}}],
-    mode=LoadMode.APPEND,
-    is_empty=False,
-    asks=True,
-)
+@about_any_load
 def test_joins_find_what_the_evaluator_finds(
+    spark: SparkSession,  # noqa: ARG001 - starts Spark
     colony: Loader,
     desert: Loader,
     records: list[Record],

@@ -1059,6 +1059,21 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "pipeline/checks/arrow_joins.py",
+        (
+            "joins: a replaced row still counts",
+            'return rows.filter(~_is_in("id", self._incoming(type_)["id"]))',
+            "return rows",
+            "tests/pipeline/test_check_laws.py::test_joins_in_memory_find_what_the_evaluator_finds",
+        ),
+        (
+            "joins: every row of one id takes part",
+            'return rows.filter(_is_in(ORDINAL_KEY, last[f"{ORDINAL_KEY}_max"]))',
+            "return rows",
+            "tests/pipeline/test_check_laws.py::test_joins_in_memory_find_what_the_evaluator_finds",
+        ),
+    ),
+    *_of(
         "pipeline/dataframes/staged_load.py",
         (
             "a frame overwrites what came between",

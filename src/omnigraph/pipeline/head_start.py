@@ -1,8 +1,8 @@
 """A load in a process without a session of Spark: this process begins, and Spark goes on.
 
 1. Input of at most `ahead_bytes` is read here to its end, because a session would not have started
-   before. Spark starts only if the prefilter cannot prove a rule, or if pending rows do not fit in
-   memory.
+   before. Spark starts only if there are too many keys for the joins in memory, or if pending rows
+   do not fit.
 2. For larger input a session starts in a thread while this process runs tasks. What is left when
    the session has started goes to Spark.
 3. Rows become fragments and keys become files, as on Spark. The memory of this process follows the
@@ -26,6 +26,7 @@ from omnigraph.engine.load.bulk import CheckResult, Ingested, LoadEngine, LoadJo
 from omnigraph.engine.stages import count_rows, stage
 from omnigraph.extras import require
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.checks.arrow_joins import check_here
 from omnigraph.pipeline.local_load import (
     BUCKET_BYTES,
     LOOKUP_RATIO,
@@ -36,7 +37,6 @@ from omnigraph.pipeline.local_load import (
     committed_keys,
     count_buckets,
     ingest_of,
-    prove,
     read_splits,
     storage_here,
     survey,
@@ -201,7 +201,7 @@ class HeadStartIngested(LoadResults):
         if self.engine is LoadEngine.LOCAL:
             assert self._work.bucket_count is not None, "its keys are kept"
             keys = self.load_keys(self._work.bucket_count, LOOKUP_RATIO)
-            proven = prove(keys, committed_keys(self._job, self._work, run_here), pins)
-            if proven is not None:
-                return proven
+            checked = check_here(keys, committed_keys(self._job, self._work, run_here), pins)
+            if checked is not None:
+                return checked
         return self._on_spark.check(pins)

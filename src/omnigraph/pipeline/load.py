@@ -8,8 +8,8 @@
    together, uncompressed, and no input is a data frame or computed by Spark SQL. Larger files are
    read in this process too, until a session of Spark has started.
 3. The local engine keeps all rows in pending files and holds them in memory when it stages them.
-   Rules across rows are checked by the prefilter; if it proves too little, by the in-process
-   evaluator of `engine.load.incoming`. Both engines report the same faults in the same order.
+   Rules across rows are checked by the prefilter, and by `checks.arrow_joins` for what it leaves;
+   for few rows by the evaluator of `engine.load.incoming`. All report the same faults in one order.
 4. This module imports no pyspark, and neither does any module that the local engine needs.
 """
 

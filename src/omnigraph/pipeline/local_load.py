@@ -19,6 +19,7 @@ from omnigraph.engine.load.inputs import as_input
 from omnigraph.engine.stages import count_rows
 from omnigraph.engine.write.base_rows import uniques_of
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.checks.arrow_joins import ROWS_MAX, check_here
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.conditions import find_doubtful
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
@@ -197,6 +198,7 @@ class LocalLoader:
     split_bytes: int = SPLIT_BYTES_MAX
     bucket_count: int = 1
     lookup_ratio: float = LOOKUP_RATIO
+    join_rows_max: int = ROWS_MAX
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
@@ -230,11 +232,12 @@ class LocalIngested(LoadResults):
         raise AssertionError(f"rows of {key} fit in memory: {pin}, {ref}")
 
     def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult | None:
-        """None unless the prefilter proves every rule: the in-process evaluator decides then."""
+        """None for few rows, or for more keys than the joins hold: the evaluator decides then."""
         if self.is_small:
             return None
-        return prove(
+        return check_here(
             self.load_keys(self._loader.bucket_count, self._loader.lookup_ratio),
             committed_keys(self._job, self._work, run_here),
             pins,
+            rows_max=self._loader.join_rows_max,
         )

@@ -192,8 +192,11 @@ def write_into(pending: Pending, incoming: Incoming) -> None:
         table = pending.table(type_of(incoming.catalog, key))
         # If all ids of a table are generated, none of them can exist.
         is_new = not incoming.ingested.given_ids.get(key)
-        for _, row in rows:
-            table.write(row, is_new=is_new)
+        places = incoming.places[key]
+        for at, row in rows:
+            # Of rows with one id only the last one counts, also for the order of faults.
+            if places[text_of(row, "id")][-1] == at:
+                table.write(row, is_new=is_new)
         if incoming.mode is LoadMode.APPEND:
             table.fresh |= table.rows.keys()
 

@@ -1,10 +1,11 @@
 """The rules of a schema for the rows of a write, as data.
 
 `rules_of_write` and `rules_of_load` list the rules that a write can break, in the order in which
-its faults are reported, `rules_of_merge` those that a merge of branches can break. Four evaluators
+its faults are reported, `rules_of_merge` those that a merge of branches can break. Five evaluators
 take the rules: `engine.write.validate` evaluates a rule over rows in memory, `engine.merge.check`
 over the columns of two branches, `pipeline.checks.conditions` states it as conditions on keys that
-Arrow can prove, and `pipeline.checks.joins` finds broken rows with Spark joins.
+Arrow can prove, `pipeline.checks.joins` finds broken rows with Spark joins, and
+`pipeline.checks.arrow_joins` with joins of Arrow.
 
 1. A rule is a value: the type, the columns, and nothing about how it is evaluated.
 2. Every evaluator matches on the class of the rule and closes the match with `assert_never`. A new

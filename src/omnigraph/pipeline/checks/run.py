@@ -3,8 +3,7 @@
 1. Most loads break no rule, and the prefilter proves that without a join. All rules that are left
    are joined in one job that only tells which of them are broken, because a job costs more than
    most joins. The broken ones are joined once more for their faults.
-2. A load that gives an id twice reports nothing else, where that is a fault.
-3. Rules that held before are checked again only if the table that they read has moved (D5).
+2. Rules that held before are checked again only if the table that they read has moved (D5).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,12 +12,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.engine.load.bulk import CheckResult, Fault, gather_faults
-from omnigraph.engine.write.row_rules import KeyRule, NewId, RepeatedId
+from omnigraph.engine.load.bulk import CheckResult
+from omnigraph.engine.write.row_rules import KeyRule
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.conditions import JOB, find_doubtful
 from omnigraph.pipeline.checks.joins import RuleJoins
+from omnigraph.pipeline.checks.judge import judge
 from omnigraph.pipeline.checks.key_frames import KeyFrames, union
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
 from omnigraph.pipeline.spark.jobs import failing_as
@@ -35,7 +35,7 @@ def check_rules(
     moved: Collection[TableKey] | None = None,
 ) -> CheckResult:
     """Check the rules of a load against the pinned tables; after `moved`, only those that read a
-    moved table (3). Raises JobFailed.
+    moved table (2). Raises JobFailed.
     """
     read = load.tables_read
     keys = KeyTexts(load, committed, {key: pins[key] for key in read})
@@ -45,19 +45,7 @@ def check_rules(
         return CheckResult(tables_read=read)
     joins = RuleJoins(load, KeyFrames(spark, keys))
     with failing_as(JOB):
-        broken = find_broken(joins, doubtful)
-
-        def report(rules: Iterable[tuple[KeyRule, DataFrame]]) -> Iterable[Fault]:
-            return (fault for rule, frame in rules for fault in joins.report(rule, frame))
-
-        repeated = [each for each in broken if isinstance(each[0], RepeatedId)]
-        faults = gather_faults(report(repeated or broken), load.errors_max, load.rejects)  # (2)
-        if repeated:
-            return CheckResult(faults)
-        for rule, frame in broken:
-            if isinstance(rule, NewId):
-                return CheckResult(faults, {rule.type.name: joins.find_existing(frame)}, read)
-        return CheckResult(faults, tables_read=read)
+        return judge(load, joins, find_broken(joins, doubtful))
 
 
 def find_broken(joins: RuleJoins, rules: Iterable[KeyRule]) -> list[tuple[KeyRule, DataFrame]]:

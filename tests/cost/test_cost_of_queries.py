@@ -20,6 +20,7 @@ from omnigraph.compiler import compile as compiling
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph, open_in
+from omnigraph.engine.query import expand
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
@@ -119,6 +120,24 @@ def test_a_prepared_look_up_is_one_probe_and_few_calls_of_python(root: Path) -> 
     made, asked = count_calls(lambda: statement({"name": "p3"}))
     assert made <= 180
     assert asked == ["stat", "open"], "a probe: is there a next version, and what does the hint say"
+
+
+@pytest.mark.parametrize("weight_max", [expand.WEIGHT_MAX, 1])
+def test_walks_that_are_only_counted_are_multiplied(
+    root: Path, weight_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of their rows is built, unless a row could stand for too many of them."""
+    monkeypatch.setattr(expand, "WEIGHT_MAX", weight_max)
+    graph = LocalGraph(open_graph(str(root), settings=Settings(durability=Durability.RELAXED)))
+    graph.insert("Knows", [{"from": "p1", "to": f"p{at}"} for at in (0, 3, 4)])
+    star = "match { $p: Person $p knows $a $p knows $b $c knows $p } return { count($c) as n }"
+    text = f"query q() {{ {star} }}"
+    # p1 has four friends and is known by one person; p0, p2 and p3 have one, known by 1, 1 and 2.
+    assert list(graph.query(text)) == [{"n": 16 + 1 + 1 + 2}]
+    assert list(graph.query(text)) == [{"n": 16 + 1 + 1 + 2}]
+    steps = str(graph.explain(text, analyze=True)).splitlines()
+    counted = [each for each in steps if "expand" in each and "counted" in each]
+    assert len(counted) == (3 if weight_max > 1 else 1)
 
 
 def count_calls(act: Callable[[], object]) -> tuple[int, list[str]]:

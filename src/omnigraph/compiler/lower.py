@@ -11,6 +11,7 @@ from typing import assert_never
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import KeyPart, find_index, find_key, is_spelled_alike
+from omnigraph.compiler.liveness import drop_unread
 from omnigraph.compiler.scope import (
     bound_by,
     conjuncts_of,
@@ -31,7 +32,8 @@ from omnigraph.ids import TypeKind
 def lower(query: ir.Query, catalog: Catalog) -> plan.Plan:
     match query:
         case ir.Read():
-            return plan.ReadPlan(query.name, query.parameters, _lower_read(query, catalog))
+            root = drop_unread(_lower_read(query, catalog))
+            return plan.ReadPlan(query.name, query.parameters, root)
         case ir.Mutation():
             statements = tuple(_lower_statement(each, catalog) for each in query.statements)
             return plan.MutationPlan(query.name, query.parameters, statements)

@@ -123,6 +123,8 @@ class Expand:
     filters: tuple[Condition, ...]
     columns: tuple[str, ...]
     edge_columns: tuple[str, ...]
+    kept: tuple[str, ...] | None = None
+    """The variables of the input that are read above; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,8 @@ class Filter:
     input: "Operator"
     conditions: tuple[Condition, ...]
     """All must be true."""
+    kept: tuple[str, ...] | None = None
+    """The variables that are read above; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

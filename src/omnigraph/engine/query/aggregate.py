@@ -30,6 +30,7 @@ from omnigraph.engine.query.grouping import (
     group,
     ordered_values,
     sums,
+    whole_sums,
 )
 from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
 from omnigraph.engine.query.values import (
@@ -376,7 +377,7 @@ def _count(column: Array, groups: Groups, weights: Weights | None) -> Weights:
     if weights is None:
         return counts(groups, there)
     counted = weights if there is None else weights * there
-    return sums(counted, groups).astype(np.int64)
+    return whole_sums(counted, groups)
 
 
 def go_on(function: AggregateFunction, state: State, groups: Groups) -> State:

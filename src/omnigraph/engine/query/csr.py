@@ -32,6 +32,7 @@ class Adjacency:
     """Node `n` is next to `targets[starts[n]:starts[n + 1]]`, in ascending order."""
 
     starts: Starts
+    degrees: Starts
     targets: Ordinals
     edges: Ordinals | None
     """The ordinal of the edge; None if parallel edges count once."""
@@ -39,7 +40,7 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         more = 0 if self.edges is None else self.edges.nbytes
-        return self.starts.nbytes + self.targets.nbytes + more
+        return self.starts.nbytes + self.degrees.nbytes + self.targets.nbytes + more
 
 
 def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacency:
@@ -52,13 +53,13 @@ def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacenc
         np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
         if not fresh.all():
             keys = keys[fresh]
-    return Adjacency(_starts(node_count, keys >> 32), keys.astype(np.int32), None)
+    return Adjacency(*_starts(node_count, keys >> 32), keys.astype(np.int32), None)
 
 
 def build_edges(node_count: int, near: Ordinals, far: Ordinals, edges: Ordinals) -> Adjacency:
     """Every edge."""
     order = np.argsort(_keys(near, far), kind="stable")
-    return Adjacency(_starts(node_count, near), far[order], edges[order])
+    return Adjacency(*_starts(node_count, near), far[order], edges[order])
 
 
 def _keys(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":
@@ -69,10 +70,12 @@ def _keys(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":
     return keys
 
 
-def _starts(node_count: int, near: "npt.NDArray[np.integer[Any]]") -> Starts:
+def _starts(node_count: int, near: "npt.NDArray[np.integer[Any]]") -> tuple[Starts, Starts]:
+    """Where the neighbours of each node start, and how many they are."""
+    degrees = np.bincount(near, minlength=node_count)
     starts = np.zeros(node_count + 1, np.int64)
-    np.cumsum(np.bincount(near, minlength=node_count), out=starts[1:])
-    return starts
+    np.cumsum(degrees, out=starts[1:])
+    return starts, degrees
 
 
 def orient(

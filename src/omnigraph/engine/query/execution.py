@@ -151,10 +151,16 @@ class Execution:
 
     # conditions
 
-    def keep(self, conditions: tuple[ir.Condition, ...], frame: Frame) -> Frame:
-        """The rows for which all conditions are true."""
+    def keep(
+        self,
+        conditions: tuple[ir.Condition, ...],
+        frame: Frame,
+        kept: Collection[str] | None = None,
+    ) -> Frame:
+        """The rows for which all conditions are true, with these variables."""
         mask = self.predicates.all_hold(conditions, frame)
-        return frame if mask is None else frame.keep(mask)
+        left = frame.without_unread(kept)
+        return left if mask is None else left.keep(mask)
 
     def searched(self, variable: str) -> SearchedTable:
         table = self.table_of(variable)

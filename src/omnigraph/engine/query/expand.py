@@ -36,6 +36,13 @@ Counted = Iterator[tuple[Frame, Places | None]]
 """Rows with their weights: how many rows each stands for; None for one each."""
 
 
+WEIGHT_MAX: Final = 1 << 40
+"""Walks are multiplied only while one row stands for fewer rows: four million of them add up."""
+
+_ADDED_UP: Final = frozenset(
+    {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
+)
+
 SEARCHES_MAX: Final = 4096
 """How many rows search at a time: each of them may visit all nodes."""
 
@@ -67,21 +74,23 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
                     yield from pieces_of(kept, ROWS_MAX)
 
 
-def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Counted:
+def count_expand(operator: plan.Expand, rows: Counted, execution: Execution) -> Counted:
     """The input rows with the number of walks from each; or the walked rows.
 
     Used if no operator needs the nodes that the walks reach, so they need not be walked.
     """
-    first = next(frames, None)
+    first = next(rows, None)
     if first is None:
         return
     walker = _Walker(operator, execution)
-    again = chain((first,), frames)
-    if walker.is_resident(first.count):
-        for frame in again:
-            yield walker.count(walker.startable(frame))
+    again = chain((first,), rows)
+    is_weighted = first[1] is not None
+    if is_weighted or walker.is_resident(first[0].count):
+        for frame, weights in again:
+            yield walker.count(frame, weights)
     else:
-        for frame in expand(operator, again, execution):
+        unweighted = (frame for frame, _ in again)
+        for frame in expand(operator, unweighted, execution):
             yield frame, None
 
 
@@ -108,6 +117,22 @@ def adjacency_of(edge: str, direction: Direction, execution: Execution) -> Adjac
         edge_columns=(),
     )
     return _Walker(alone, execution).adjacency()
+
+
+def count_chain(walks: Sequence[plan.Expand], execution: Execution) -> Sequence[plan.Expand]:
+    """Those of the walks, from the top, that are multiplied; the rest of them are walked.
+
+    All edges of multiplied walks are read already, and the largest product is far from 64 bits.
+    """
+    if len(walks) <= 1:
+        return walks
+    product = 1
+    for count, each in enumerate(walks):
+        walker = _Walker(each, execution)
+        product *= walker.degree_max if walker.is_cached else WEIGHT_MAX
+        if product >= WEIGHT_MAX:
+            return walks[: max(1, count)]
+    return walks
 
 
 class _Walker:
@@ -203,13 +228,29 @@ class _Walker:
         edges, direction = self._edges(), self.operator.direction
         if len(np.unique(far)) < len(np.unique(near)):
             near, far, direction = far, near, direction.reversed()
-        return there.keep(walk.meets(edges.adjacency(direction, by_edge=False), near, far))
+        met = walk.meets(edges.adjacency(direction, by_edge=False), near, far)
+        return there.without_unread(self.operator.kept).keep(met)
 
-    def count(self, frame: Frame) -> tuple[Frame, Places]:
+    @property
+    def is_cached(self) -> bool:
+        """Were all edges read before?"""
+        return self.execution.view.cache.find(("edges", self._around.key)) is not None
+
+    @property
+    def degree_max(self) -> int:
+        return int(self.adjacency().degrees.max(initial=0))
+
+    def count(self, frame: Frame, weights: Places | None) -> tuple[Frame, Places]:
+        """The rows that can walk, with their weights times the number of walks."""
         at = ordinals_in(self.near.resident, frame.bound[self.operator.source])
-        counts = walk.degrees(self.adjacency(), at)
+        counts = walk.degrees(self.adjacency(), at) if len(at) else np.zeros(0, np.int64)
         there = counts > 0
-        return (frame, counts) if there.all() else (frame.keep(there), counts[there])
+        if len(at) and at.min() < 0:
+            there &= at >= 0
+        if weights is not None:
+            counts = counts * weights
+        left = frame.without_unread(self.operator.kept)
+        return (left, counts) if there.all() else (left.keep(there), counts[there])
 
     # parts
 
@@ -359,7 +400,7 @@ class _Walker:
 
     def join(self, frame: Frame, found: Arrived) -> Frame:
         operator = self.operator
-        after = frame.pick(found.rows)
+        after = frame.without_unread(operator.kept).pick(found.rows)
         more: dict[str, Bound] = {}
         if operator.edge_variable is not None:
             assert found.edge is not None
@@ -389,17 +430,26 @@ def _are_same(left: Bound, right: Bound) -> "npt.NDArray[np.bool_]":
 # ── walks that are only counted ──────────────────────────────────────────────────────────────────
 
 
-def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:
-    """The walk below an aggregate, if its only effect is to multiply rows.
+def counted_walks(operator: plan.Aggregate) -> Sequence[plan.Expand]:
+    """The walks below an aggregate whose only effect is to multiply rows, from the top.
 
-    No column may read the nodes that the walk reaches, except to count them. A reached node is
-    never null, so counting nodes is counting rows.
+    No column may read the nodes that such a walk reaches, except to count them, and no walk above
+    may start there. A reached node is never null, so counting nodes is counting rows.
     """
-    walk = operator.input
-    if not isinstance(walk, plan.Expand):
-        return None
     columns = [each.expression for each in operator.columns]
-    return walk if is_only_counted(walk, columns) else None
+    found: list[plan.Expand] = []
+    walk = operator.input
+    while isinstance(walk, plan.Expand) and is_only_counted(walk, columns):
+        if any(above.source == walk.target for above in found):
+            break
+        found.append(walk)
+        walk = walk.input
+    return found[:1] if any(map(_lists_values, columns)) else found
+
+
+def _lists_values(expression: ir.Operand | ir.ObjectOf | ir.Aggregate) -> bool:
+    """Is every value kept as often as it counts? Then rows must not stand for very many."""
+    return isinstance(expression, ir.Aggregate) and expression.function not in _ADDED_UP
 
 
 def is_only_counted(

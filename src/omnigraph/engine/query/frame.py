@@ -58,6 +58,13 @@ class Frame:
     def only(self, variables: Collection[str]) -> "Frame":
         return Frame(self.count, {name: self.bound[name] for name in variables})
 
+    def without_unread(self, kept: Collection[str] | None) -> "Frame":
+        """The variables that are read later; None keeps all."""
+        if kept is None:
+            return self
+        left = {name: each for name, each in self.bound.items() if name in kept}
+        return self if len(left) == len(self.bound) else Frame(self.count, left)
+
     def bind(self, more: Mapping[str, Bound]) -> "Frame":
         return Frame(self.count, {**self.bound, **more})
 

@@ -16,6 +16,8 @@ Codes = npt.NDArray[np.int64]
 
 _CODES_MAX = 2**62
 
+_FLOAT_EXACT_MAX = 2**53
+
 _SIGHTINGS = 16
 """After so many rows per code, every code has probably occurred."""
 
@@ -121,6 +123,17 @@ def _factorise_nested(column: Array) -> tuple[Codes, int]:
 def sums(values: "npt.NDArray[Any]", groups: Groups) -> "npt.NDArray[np.float64]":
     added = np.bincount(groups.of_row, weights=values, minlength=groups.count)
     return added.astype(np.float64, copy=False)
+
+
+def whole_sums(values: Codes, groups: Groups) -> Codes:
+    """Sums of whole numbers, exact beyond what a float can hold."""
+    if groups.count == 1:
+        return np.array([values.sum()], np.int64)
+    if values.sum() < _FLOAT_EXACT_MAX:
+        return sums(values, groups).astype(np.int64)
+    added = np.zeros(groups.count, np.int64)
+    np.add.at(added, groups.of_row, values)
+    return added
 
 
 def counts(groups: Groups, mask: "Mask | None" = None) -> Codes:

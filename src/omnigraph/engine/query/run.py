@@ -1,6 +1,6 @@
 """Runs a plan: frames flow from the leaves through generators, and the top yields columns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, assert_never
 
 import pyarrow as pa
@@ -12,7 +12,13 @@ from omnigraph.compiler.scope import ranked_variable
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.aggregate import aggregate, keep_groups
 from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.expand import Counted, count_expand, counted_expand, expand
+from omnigraph.engine.query.expand import (
+    Counted,
+    count_chain,
+    count_expand,
+    counted_walks,
+    expand,
+)
 from omnigraph.engine.query.expand_any import expand_any, join_leaf
 from omnigraph.engine.query.frame import ONE_ROW, Frame
 from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join, semi_join
@@ -51,7 +57,8 @@ class Runner:
                 self._execution.fetch_late(operator.late, self._rows_at_most(given))
                 return project(operator, self.rows(given, ONE_ROW), self._execution)
             case plan.Aggregate(given):
-                counted = self._counted(given, counted_expand(operator), ONE_ROW)
+                walks = count_chain(counted_walks(operator), self._execution)
+                counted = self._counted(given, walks, ONE_ROW)
                 return aggregate(operator, counted, self._execution)
             case plan.FilterColumns(given, conditions):
                 return keep_groups(conditions, self.table(given), self._execution)
@@ -64,17 +71,19 @@ class Runner:
                 raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
 
     def _counted(
-        self, operator: plan.Operator, walk: plan.Expand | None, outside: Frame
+        self, operator: plan.Operator, walks: Sequence[plan.Expand], outside: Frame
     ) -> Counted:
-        """The rows of an operator; those of a walk that is only counted as weights."""
-        if walk is None:
+        """The rows of an operator; those of walks that are only counted as weights."""
+        if not walks:
             return ((frame, None) for frame in self.rows(operator, outside))
-        counted = count_expand(walk, self.rows(walk.input, outside), self._execution)
-        return counted if self._watch is None else self._watch.counted(walk, counted)
+        below = self._counted(walks[0].input, walks[1:], outside)
+        counted = count_expand(walks[0], below, self._execution)
+        return counted if self._watch is None else self._watch.counted(walks[0], counted)
 
     def _measured(self, operator: plan.Measure) -> Callable[[Frame], Counted]:
         walk = counted_walk(operator)
-        return lambda frame: self._counted(operator.inner, walk, frame)
+        walks = () if walk is None else (walk,)
+        return lambda frame: self._counted(operator.inner, walks, frame)
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is the frame of the operator `Given`."""
@@ -112,9 +121,9 @@ class Runner:
                 rows = self.rows(given, outside)
                 run_inner = self._inner(inner)
                 return left_join(operator, rows, run_inner, execution)
-            case plan.Filter(given, conditions):
+            case plan.Filter(given, conditions, kept):
                 rows = self.rows(given, outside)
-                return _filled(execution.keep(conditions, frame) for frame in rows)
+                return _filled(execution.keep(conditions, frame, kept) for frame in rows)
             case plan.TopRanked(given):
                 rows = self.rows(given, outside)
                 if isinstance(given, plan.NodeScan):

@@ -27,7 +27,7 @@ BYTES_PER_STEP: Final = 64
 
 
 def degrees(adjacency: Adjacency, at: Ordinals) -> Places:
-    return adjacency.starts[at + 1] - adjacency.starts[at]
+    return adjacency.degrees[at]
 
 
 def spread(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Places]:
@@ -35,11 +35,11 @@ def spread(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Places]:
     if len(at) == 1:
         start, stop = adjacency.starts[at[0]], adjacency.starts[at[0] + 1]
         return np.zeros(stop - start, np.int64), np.arange(start, stop)
-    starts = adjacency.starts[at]
-    counts = adjacency.starts[at + 1] - starts
+    starts, counts = adjacency.starts[at], adjacency.degrees[at]
     rows = np.repeat(np.arange(len(at)), counts)
     before = np.cumsum(counts) - counts
-    places = np.arange(len(rows)) + np.repeat(starts - before, counts)
+    places = np.repeat(starts - before, counts)
+    places += np.arange(len(rows))
     return rows, places
 
 

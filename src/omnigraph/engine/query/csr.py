@@ -130,6 +130,19 @@ class Edges:
                 self._made[key] = self._build(direction, by_edge=by_edge)
             return self._made[key]
 
+    def degrees(self, direction: Direction) -> Starts:
+        """How many edges each node has in a direction; an adjacency need not exist."""
+        counts = (self._counts[0], self._counts[1])
+        out = np.bincount(self._sources, minlength=counts[0])
+        into = np.bincount(self._targets, minlength=counts[1])
+        match direction:
+            case Direction.OUT:
+                return out
+            case Direction.IN:
+                return into
+            case Direction.BOTH:
+                return out + into
+
     def _build(self, direction: Direction, *, by_edge: bool) -> Adjacency:
         near, far, edges = orient(self._sources, self._targets, direction)
         count = self._counts[1] if direction is Direction.IN else self._counts[0]

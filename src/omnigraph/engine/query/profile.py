@@ -6,7 +6,7 @@ neither.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +27,8 @@ NO_IO: Final = IoStats()
 class OperatorProfile:
     """One operator."""
 
+    expected: float = 0.0
+    """The rows that were expected before the run."""
     rows: int = 0
     seconds: float = 0.0
     reads: int = 0
@@ -37,7 +39,8 @@ class OperatorProfile:
 
     def __str__(self) -> str:
         noun = "counted" if self.is_counted else "row" if self.rows == 1 else "rows"
-        said = [f"{self.rows:,} {noun}", f"{self.seconds * 1000:.2f} ms"]
+        said = [f"{self.rows:,} {noun}", f"{round(self.expected):,} expected"]
+        said.append(f"{self.seconds * 1000:.2f} ms")
         if self.reads:
             said.append(f"{self.reads} read{'' if self.reads == 1 else 's'}, {self.nbytes:,} bytes")
             said.append(f"{self.io.count} I/O, {self.io.nbytes:,} bytes")
@@ -47,6 +50,7 @@ class OperatorProfile:
         return {
             "operator": headline(operator),
             "rows": self.rows,
+            "expected": round(self.expected, 1),
             "ms": round(self.seconds * 1000, 3),
             "reads": self.reads,
             "bytes": self.nbytes,
@@ -59,13 +63,19 @@ class OperatorProfile:
 class Profile:
     """Measures one execution."""
 
+    expected: Mapping[int, float] = field(default_factory=dict)
+    """The rows that each operator is expected to yield, by its identity."""
     clock: Callable[[], float] = time.perf_counter
     _steps: dict[int, OperatorProfile] = field(default_factory=dict)
     _running: list[OperatorProfile] = field(default_factory=list)
     _since: float = 0.0
 
     def step(self, operator: plan.Operator) -> OperatorProfile:
-        return self._steps.setdefault(id(operator), OperatorProfile())
+        known = self._steps.get(id(operator))
+        if known is None:
+            known = OperatorProfile(self.expected.get(id(operator), 0.0))
+            self._steps[id(operator)] = known
+        return known
 
     # events
 

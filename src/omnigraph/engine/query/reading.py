@@ -107,9 +107,13 @@ class Reader:
 
     def analyze(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> "Explanation":
         """Run a read, and report what its operators did."""
-        profile = Profile()
-        result = self.execute(query, catalog, seen, profile)
+        # Only a profile needs it, and a small query imports little (ADR 35).
+        from omnigraph.engine.query.estimate import Estimator  # noqa: PLC0415
+
         read = query.plan
+        expected = Estimator(self.prepare(query, catalog, seen)).expect(read.root)
+        profile = Profile(expected)
+        result = self.execute(query, catalog, seen, profile)
         steps = tuple(profile.documents(read))
         return Explanation(read.name, profile.text(read), steps, len(result))
 

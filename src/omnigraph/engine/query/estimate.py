@@ -1,0 +1,215 @@
+"""How many rows each operator of a plan is expected to yield.
+
+Expectations come from what is known without reading: the row counts of tables, and of what the
+cache holds the degrees of nodes and the values of columns. A filter is tried on a sample of a
+column. A walk from nodes that another walk reached multiplies by the degree of the nodes as often
+as they are reached, since walks lead to nodes with many neighbours. An expectation decides nothing.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+import numpy as np
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.compiler import ir, plan
+from omnigraph.compiler.scope import variables_of
+from omnigraph.engine.query.csr import Edges, Starts
+from omnigraph.engine.query.execution import Execution, columns_of
+from omnigraph.engine.query.frame import Bound, Frame
+from omnigraph.engine.query.rows import ResidentRows
+from omnigraph.engine.query.view import EdgeView, TableView
+
+SAMPLED: Final = 1_024
+"""So many rows of a column are tried against a filter."""
+
+EQUAL_SHARE, RANGE_SHARE, BLOCK_SHARE = 0.1, 0.3, 0.5
+"""What passes a condition of which nothing is known: equality, any other, a block."""
+
+HOPS_MAX: Final = 16
+"""After so many hops a search has reached what it can reach."""
+
+
+@dataclass(slots=True)
+class Estimator:
+    """The expectations for one execution, before it runs."""
+
+    execution: Execution
+    _rows: dict[int, float] = field(default_factory=dict)
+    _tables: dict[str, TableView] = field(default_factory=dict)
+    _arrivals: dict[str, Starts] = field(default_factory=dict)
+    """For a variable that a walk binds: how often the walk arrives at each node."""
+
+    def expect(self, root: plan.Operator) -> "dict[int, float]":
+        """The expected rows by the identity of the operator."""
+        self._expect(root, 1.0)
+        return self._rows
+
+    def _expect(self, operator: plan.Operator, given: float) -> float:
+        found = self._rows_of(operator, given)
+        self._rows[id(operator)] = found
+        return found
+
+    def _rows_of(self, operator: plan.Operator, given: float) -> float:
+        match operator:
+            case plan.OneRow() | plan.Given():
+                return given
+            case plan.NodeScan(type_name, variable, filters):
+                table = self._bind(variable, self.execution.view.node(type_name))
+                return table.row_count * self._share(filters)
+            case plan.KeyLookup(type_name, variable, _, filters):
+                table = self._bind(variable, self.execution.view.node(type_name))
+                return min(1, table.row_count) * self._share(filters)
+            case plan.Expand(input=below):
+                return self._walk(operator, self._expect(below, given))
+            case plan.CrossJoin(left, right):
+                return self._expect(left, given) * self._expect(right, 1.0)
+            case plan.AntiJoin(below, inner) | plan.SemiJoin(below, inner):
+                rows = self._expect(below, given)
+                matched = min(1.0, self._expect(inner, rows) / max(rows, 1.0))
+                share = matched if isinstance(operator, plan.SemiJoin) else 1 - matched
+                return rows * max(share, 1 / SAMPLED)
+            case plan.Measure(below, inner):
+                rows = self._expect(below, given)
+                self._expect(inner, rows)
+                return rows * BLOCK_SHARE
+            case plan.LeftJoin(below, inner):
+                rows = self._expect(below, given)
+                return max(rows, self._expect(inner, rows))
+            case plan.Filter(below, conditions):
+                rows = self._expect(below, given)
+                return rows * self._share(conditions)
+            case plan.TopRanked(below) | plan.Sort(below) | plan.SortColumns(below):
+                return self._expect(below, given)
+            case plan.FilterColumns(below, conditions):
+                return self._expect(below, given) * RANGE_SHARE ** len(conditions)
+            case plan.Limit(below, offset, count):
+                rows = self._expect(below, given)
+                wanted = self.execution.count_of(count)
+                start = self.execution.count_of(offset) or 0
+                if wanted is None:
+                    return max(0.0, rows - start)
+                if isinstance(below, plan.Sort):  # it yields no more than the limit shows
+                    self._rows[id(below)] = min(rows, start + wanted)
+                return min(max(0.0, rows - start), wanted)
+            case plan.Project(below):
+                return self._expect(below, given)
+            case plan.Aggregate(below, columns):
+                keys = [each.expression for each in columns]
+                return self._groups(self._expect(below, given), keys)
+            case _:
+                assert_never(operator)
+
+    def _bind(self, variable: str, table: TableView) -> TableView:
+        self._tables[variable] = self.execution.bind(variable, table)
+        return table
+
+    # walks
+
+    def _walk(self, operator: plan.Expand, rows: float) -> float:
+        view = self.execution.view
+        edges = view.edge(operator.edge)
+        assert isinstance(edges.type, EdgeType)
+        source, target = view.node(edges.type.source), view.node(edges.type.target)
+        is_back = operator.direction is ir.Direction.IN
+        near, far = (target, source) if is_back else (source, target)
+        if operator.mode is plan.WalkMode.NOTHING:
+            return 0.0
+        known = view.cache.find(("edges", EdgeView(edges, source, target, near).key))
+        sides = 2 if operator.direction is ir.Direction.BOTH else 1
+        degree = sides * edges.row_count / max(1, near.row_count)
+        if isinstance(known, Edges):
+            degree = self._degree(operator.source, known.degrees(operator.direction))
+        if operator.edge_variable is not None:
+            self._bind(operator.edge_variable, edges)
+        if operator.closes:
+            return rows * min(1.0, degree / max(1, far.row_count)) * self._share(operator.filters)
+        self._bind(operator.target, far)
+        if isinstance(known, Edges):
+            self._arrivals[operator.target] = known.degrees(operator.direction.reversed())
+        if operator.mode is plan.WalkMode.SEARCH:
+            degree = self._reached(operator, degree, far.row_count)
+        return rows * degree * self._share(operator.filters)
+
+    def _degree(self, variable: str, degrees: Starts) -> float:
+        """The mean degree of the nodes of a variable, as often as they are reached."""
+        arrivals = self._arrivals.get(variable)
+        if arrivals is None or len(arrivals) != len(degrees) or not arrivals.sum():
+            return float(degrees.mean()) if len(degrees) else 0.0
+        return float(np.dot(arrivals, degrees) / arrivals.sum())
+
+    def _reached(self, operator: plan.Expand, degree: float, nodes: int) -> float:
+        hops = min(HOPS_MAX, self.execution.hops_high(operator))
+        found = sum(degree**hop for hop in range(operator.hops_low, hops + 1))
+        return min(float(nodes), found)
+
+    # filters
+
+    def _share(self, conditions: Sequence[ir.Condition]) -> float:
+        """The share of rows that pass all conditions, as if these were independent."""
+        share = 1.0
+        for each in conditions:
+            share *= self._share_of(each)
+        return share
+
+    def _share_of(self, condition: ir.Condition) -> float:
+        variables = variables_of(condition)
+        if len(variables) == 1 and not isinstance(condition, ir.TextMatch):
+            (variable,) = variables
+            tried = self._try(variable, condition)
+            if tried is not None:
+                return tried
+        match condition:
+            case ir.Compare(ir.IdOf(), ir.Comparator.NE, _):
+                return 1.0
+            case ir.Compare(_, ir.Comparator.EQ, _) | ir.Member():
+                return EQUAL_SHARE
+            case _:
+                return RANGE_SHARE
+
+    def _try(self, variable: str, condition: ir.Condition) -> float | None:
+        """Of a sample of the whole table, how many rows pass; None if its columns are not kept."""
+        table = self._tables.get(variable)
+        columns = columns_of(variable, [condition])
+        if table is None or not table.row_count or not table.is_resident(columns):
+            return None
+        step = max(1, table.row_count // SAMPLED)
+        at = np.arange(0, table.row_count, step, dtype=np.int32)
+        frame = Frame(len(at), {variable: Bound(table.resident, at)})
+        passed = self.execution.keep((condition,), frame).count
+        return max(passed, 0.5) / len(at)
+
+    # groups
+
+    def _groups(
+        self, rows: float, expressions: Collection[ir.Operand | ir.ObjectOf | ir.Aggregate]
+    ) -> float:
+        keys = [each for each in expressions if not isinstance(each, ir.Aggregate)]
+        if not keys:
+            return 1.0
+        values = 1.0
+        for each in keys:
+            values *= self._distinct(each)
+        # So many of the values are hit by rows that choose at random.
+        return float(values * -np.expm1(-rows / max(values, 1.0)))
+
+    def _distinct(self, key: ir.Operand | ir.ObjectOf) -> float:
+        match key:
+            case ir.IdOf(variable) | ir.ObjectOf(variable) if variable in self._tables:
+                return float(max(1, self._tables[variable].row_count))
+            case ir.PropertyOf(variable, name) if variable in self._tables:
+                table = self._tables[variable]
+                if not table.is_resident((name,)):
+                    return float(max(1, table.row_count))
+                return float(max(1, _distinct_values(table.resident, name)))
+            case _:
+                return 1.0 / EQUAL_SHARE
+
+
+def _distinct_values(rows: ResidentRows, name: str) -> int:
+    if rows.is_coded(name):
+        return len(rows.coded(name).dictionary)
+    found = pc.count_distinct(rows.column(name), mode="all")
+    return int(found.as_py())

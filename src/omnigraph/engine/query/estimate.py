@@ -62,8 +62,13 @@ class Estimator:
             case plan.KeyLookup(type_name, variable, _, filters):
                 table = self._bind(variable, self.execution.view.node(type_name))
                 return min(1, table.row_count) * self._share(filters)
+            case plan.Either(_, parts):
+                return sum(self._expect(each, given) for each in parts)
             case plan.Expand(input=below):
                 return self._walk(operator, self._expect(below, given))
+            case plan.ExpandAny(input=below, walks=walks):
+                rows = self._expect(below, given)
+                return sum(self._walk(each, rows) for each in walks)
             case plan.CrossJoin(left, right):
                 return self._expect(left, given) * self._expect(right, 1.0)
             case plan.AntiJoin(below, inner) | plan.SemiJoin(below, inner):

@@ -39,9 +39,7 @@ Counted = Iterator[tuple[Frame, Places | None]]
 WEIGHT_MAX: Final = 1 << 40
 """Walks are multiplied only while one row stands for fewer rows: four million of them add up."""
 
-_ADDED_UP: Final = frozenset(
-    {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
-)
+_LISTED: Final = frozenset({AggregateFunction.COLLECT, AggregateFunction.PERCENTILE})
 
 SEARCHES_MAX: Final = 4096
 """How many rows search at a time: each of them may visit all nodes."""
@@ -449,7 +447,7 @@ def counted_walks(operator: plan.Aggregate) -> Sequence[plan.Expand]:
 
 def _lists_values(expression: ir.Operand | ir.ObjectOf | ir.Aggregate) -> bool:
     """Is every value kept as often as it counts? Then rows must not stand for very many."""
-    return isinstance(expression, ir.Aggregate) and expression.function not in _ADDED_UP
+    return isinstance(expression, ir.Aggregate) and expression.function in _LISTED
 
 
 def is_only_counted(

@@ -79,11 +79,20 @@ def decode_position(text: str) -> Position:
         check, body = raw[:6], raw[6:]
         is_whole = hashlib.sha256(body).digest()[:6] == check
         version, *facts = read_json(body) if is_whole else [0]
-        if version == _VERSION:
+        if version == _VERSION and _are_facts(facts):
             return Position(*facts)
     except (ValueError, TypeError):
         pass
     raise CursorInvalid("it is not one of ours, or was cut")
+
+
+def _are_facts(found: list[object]) -> bool:
+    """Anybody can write a text with the right check, so the fields may be anything."""
+    *texts, commit, told = found
+    is_told = type(told) is int and told >= 0
+    return (
+        all(isinstance(each, str) for each in texts) and isinstance(commit, str | None) and is_told
+    )
 
 
 @dataclass(frozen=True, slots=True)

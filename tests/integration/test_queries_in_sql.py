@@ -65,6 +65,21 @@ QUESTIONS = {
            return { $p.name }""",
         "SELECT src FROM knows GROUP BY src HAVING quantile_cont(since, 0.25) > 15",
     ),
+    "a union, each row once": (
+        """match { $p: Person  $p knows $q } return { $q.name as name, $q.age as age }
+           union match { $p: Person  $p.age > 40 } return { $p.name as name, $p.age as age }""",
+        """SELECT name, age FROM knows JOIN person ON name = dst
+           UNION SELECT name, age FROM person WHERE age > 40""",
+    ),
+    "a union of a union": (
+        """match { $p: Person  $p $k:knows $q } return { $k.since as n }
+           union match { $p: Person } return { cast($p.age % 50 as I32) as n }
+           union all match { $p: Person  $p knows $q } return { null as n }
+           order { n desc } limit 60 offset 3""",
+        """(SELECT since AS n FROM knows UNION SELECT age % 50 FROM person)
+           UNION ALL (SELECT NULL FROM (SELECT DISTINCT src, dst FROM knows))
+           ORDER BY n DESC NULLS LAST LIMIT 60 OFFSET 3""",
+    ),
     "everything that can be reached": (
         "match { $p: Person  $p knows{0,} $q } return { $p.name, count($q) as n }",
         """WITH RECURSIVE far(a, b) AS (

@@ -6,7 +6,7 @@ None for unknown. A dangling edge, one of whose ends is missing, counts as absen
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from omnigraph.catalog.types import Vector
@@ -372,6 +372,8 @@ class Execution:
     # the whole read
 
     def read(self, query: ir.Read) -> list[tuple[Value, ...]]:
+        if query.unions:
+            return self.united(query)
         limit, offset = self.bound(query.limit), self.bound(query.offset) or 0
         most = None if limit is None else limit + offset
         rank = ranking_of(query)
@@ -381,6 +383,21 @@ class Execution:
         else:
             table = self.ranked(query, rank, most)
         return table[offset:most]
+
+    def united(self, query: ir.Read) -> list[tuple[Value, ...]]:
+        """The parts one after another; what is distinct so far; then the order of the whole."""
+        table = self.read(replace(query, order=(), limit=None, offset=None, unions=()))
+        for each in query.unions:
+            table = table + self.read(each.read)
+            table = list(dict.fromkeys(table)) if each.distinct else table
+        if query.order:
+            table.sort(key=lambda cells: [sort_key(cell) for cell in cells])
+            for ordering in reversed(query.order):
+                assert isinstance(ordering.key, int)
+                column = [cells[ordering.key] for cells in table]
+                table = sort_by(table, column, descending=ordering.descending)
+        limit, offset = self.bound(query.limit), self.bound(query.offset) or 0
+        return table[offset : None if limit is None else limit + offset]
 
     def bound(self, count: int | ir.ParameterRef | None) -> int | None:
         if isinstance(count, ir.ParameterRef):

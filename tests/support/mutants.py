@@ -298,6 +298,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "tests/integration/test_queries_in_sql.py",
         ),
         (
+            "a union keeps what is repeated",
+            "    if not distinct:\n        return both\n",
+            "    if True:\n        return both\n",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+        (
             "having keeps every group",
             "return table if mask is None else pick_rows(table, np.flatnonzero(mask))",
             "return table",

@@ -39,15 +39,18 @@ class _PlanExecution:
                 ]
             case plan.Aggregate(given, columns):
                 return self.groups(self.rows(given), columns)
+            case plan.Union(left, right, distinct):
+                both = self.table(left) + _PlanExecution(self.execution).table(right)
+                return list(dict.fromkeys(both)) if distinct else both
             case plan.FilterColumns(given, conditions):
-                names = [each.name for each in plan.group_columns(given)]
+                names = [each.name for each in plan.columns_of(given)]
                 return [
                     cells
                     for cells in self.table(given)
                     if self.execution.holds(conditions, _as_row(names, cells))
                 ]
             case plan.SortColumns(given, keys):
-                return self.sort_columns(self.table(given), keys, _group_places(given))
+                return self.sort_columns(self.table(given), keys, list(plan.ties_of(given)))
             case plan.Limit(given, offset, count):
                 table = self.table(given)
                 return table[slice(*self.window(offset, count))]
@@ -158,7 +161,13 @@ class _PlanExecution:
                 return self.sort(rows, keys, ties)
             case plan.Limit(given, offset, count):
                 return self.rows(given, outside)[slice(*self.window(offset, count))]
-            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
+            case (
+                plan.Project()
+                | plan.Aggregate()
+                | plan.Union()
+                | plan.FilterColumns()
+                | plan.SortColumns()
+            ):
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)
@@ -272,14 +281,6 @@ class _PlanExecution:
                 case _:
                     assert_never(key)
         return rows
-
-
-def _group_places(operator: plan.Operator) -> list[int]:
-    return [
-        place
-        for place, column in enumerate(plan.group_columns(operator))
-        if not isinstance(column.expression, ir.Aggregate)
-    ]
 
 
 def _as_row(names: list[str], cells: Cells) -> Row:

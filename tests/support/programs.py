@@ -188,7 +188,21 @@ def _reads(draw: st.DrawFn) -> ast.Read:
         order=tuple(draw(st.lists(_orderings, max_size=2))),
         limit=draw(_bounds),
         offset=draw(_bounds),
+        unions=tuple(draw(st.lists(_unions(), max_size=1))),
     )
+
+
+@st.composite
+def _unions(draw: st.DrawFn) -> ast.Union:
+    part = ast.Read(
+        match=tuple(draw(st.lists(clauses, min_size=1, max_size=2))),
+        returns=tuple(draw(st.lists(_projections, min_size=1, max_size=2))),
+        having=draw(st.none() | conditions),
+        order=(),
+        limit=None,
+        offset=None,
+    )
+    return ast.Union(draw(st.booleans()), part)
 
 
 _assignments = st.lists(st.builds(ast.Assignment, _names, values), min_size=1, max_size=2).map(

@@ -63,6 +63,7 @@ from omnigraph.compiler.ir import (
     TextFunction,
     TextMatch,
     Truth,
+    Union,
     Value,
     Way,
     Where,
@@ -121,15 +122,22 @@ def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
     counts = st.sampled_from((None, None, None, 0, 2, 5, ParameterRef("at_most", I64)))
     limit = draw(st.integers(1, 4) if isinstance(rank, Nearest | Rrf) else counts)
     having = builder.having(outputs) if is_aggregate and builder.flip() else None
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    unions: tuple[Union, ...] = ()
+    if rank is None and draw(st.integers(0, 4)) == 0:
+        part = builder.part_like(steps, outputs, having, parameters)
+        unions = (Union(part, distinct=builder.flip()),)
+        order = tuple(each for each in order if isinstance(each.key, int))
     return Read(
         "random",
-        tuple(Parameter(name, kind) for name, kind in PARAMETERS.items()),
+        parameters,
         steps.steps,
         outputs,
         order,
         limit,
         draw(st.sampled_from((None, None, None, 0, 1))),
         having,
+        unions,
     )
 
 
@@ -728,6 +736,28 @@ class _Builder:
         return self.compare(scope) if any(isinstance(p, TextMatch) for p in parts) else found
 
     # what is returned
+
+    def part_like(
+        self,
+        block: "_Block",
+        outputs: tuple[Output, ...],
+        having: Condition | None,
+        parameters: tuple[Parameter, ...],
+    ) -> Read:
+        """Another part of a union: fewer of the same rows, or rows of another pattern."""
+        if self.flip():
+            steps = (*block.steps, Where(self.condition(block.scope)))
+            return Read("random", parameters, steps, outputs, having=having)
+        other = self.block(_Scope(), depth=1)
+        pool: list[PropertyOf | ObjectOf] = [*other.scope.properties(), *other.scope.objects()]
+        same = {each.name: [p for p in pool if p.type == each.type] for each in outputs}
+        found = tuple(
+            replace(each, expression=self.draw(st.sampled_from(same[each.name])))
+            if same[each.name]
+            else replace(each, expression=Constant(None, each.type.optional()))
+            for each in outputs
+        )
+        return Read("random", parameters, other.steps, found)
 
     def having(self, outputs: tuple[Output, ...]) -> Condition:
         return self.without_text(_ResultScope(outputs=outputs))

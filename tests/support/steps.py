@@ -21,16 +21,22 @@ ARROWS = {
 
 
 def format_read(query: ir.Read) -> str:
-    lines = [*_steps(query.steps, "")]
-    lines.append(f"return {', '.join(expression_text(each.expression) for each in query.outputs)}")
-    if query.having is not None:
-        lines.append(f"having {condition_text(query.having)}")
+    lines = [*_part(query)]
+    for each in query.unions:
+        lines += ["union" if each.distinct else "union all", *_part(each.read)]
     if query.order:
         lines.append(f"order {', '.join(map(_ordering, query.order))}")
     for word, count in (("limit", query.limit), ("offset", query.offset)):
         if count is not None:
             lines.append(f"{word} {count if isinstance(count, int) else expression_text(count)}")
     return "\n".join(lines)
+
+
+def _part(query: ir.Read) -> Iterator[str]:
+    yield from _steps(query.steps, "")
+    yield f"return {', '.join(expression_text(each.expression) for each in query.outputs)}"
+    if query.having is not None:
+        yield f"having {condition_text(query.having)}"
 
 
 def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:

@@ -20,22 +20,24 @@ from omnigraph.compiler.phrases import (
 
 def as_text(query: ir.Read) -> str:
     parameters = ", ".join(f"${each.name}: {each.type}" for each in query.parameters)
-    returned = ", ".join(f"{expression_text(o.expression)} as {o.name}" for o in query.outputs)
-    lines = [
-        f"query {query.name}({parameters}) {{",
-        "match {",
-        *_clauses(query.steps),
-        "}",
-        f"return {{ {returned} }}",
-    ]
-    if query.having is not None:
-        lines.append(f"having {{ {condition_text(query.having)} }}")
+    lines = [f"query {query.name}({parameters}) {{", *_part(query)]
+    for each in query.unions:
+        lines += ["union" if each.distinct else "union all", *_part(each.read)]
     if query.order:
         lines.append(f"order {{ {', '.join(_ordering(query, each) for each in query.order)} }}")
     for word, count in (("limit", query.limit), ("offset", query.offset)):
         if count is not None:
             lines.append(f"{word} {count if isinstance(count, int) else expression_text(count)}")
     return "\n".join((*lines, "}"))
+
+
+def _part(query: ir.Read) -> Iterator[str]:
+    returned = ", ".join(f"{expression_text(o.expression)} as {o.name}" for o in query.outputs)
+    yield "match {"
+    yield from _clauses(query.steps)
+    yield f"}} return {{ {returned} }}"
+    if query.having is not None:
+        yield f"having {{ {condition_text(query.having)} }}"
 
 
 def _clauses(steps: Sequence[ir.Step]) -> Iterator[str]:

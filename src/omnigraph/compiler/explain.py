@@ -97,6 +97,8 @@ def headline(operator: plan.Operator) -> str:
             return f"sort by {_sort_text(operator)}"
         case plan.Limit(_, offset, count):
             return _limit_headline(offset, count)
+        case plan.Union(distinct=distinct):
+            return "union" if distinct else "union all"
         case plan.Project(_, columns):
             return f"project {', '.join(map(_column_text, columns))}"
         case plan.Aggregate(_, columns):
@@ -137,6 +139,8 @@ def _details(operator: plan.Operator) -> Iterator[str]:
         case plan.Sort(ties=ties, typed_ties=typed):
             types = f", type of {variables_text(typed)}" if typed else ""
             yield f"ties: id of {variables_text(ties)}{types}"
+        case plan.SortColumns(plan.Union()):
+            yield "ties: all columns"
         case plan.SortColumns():
             yield "ties: group key"
         case _:
@@ -231,7 +235,7 @@ def _sort_text(operator: plan.Sort | plan.SortColumns) -> str:
         case plan.Sort(_, keys):
             return ", ".join(map(_key_text, keys))
         case plan.SortColumns(given, keys):
-            names = [each.name for each in plan.group_columns(given)]
+            names = [each.name for each in plan.columns_of(given)]
             return ", ".join(names[each.place] + _way(each) for each in keys)
         case _:
             assert_never(operator)

@@ -573,10 +573,28 @@ class Read:
     offset: int | ParameterRef | None = None
     having: Condition | None = None
     """What is asked of each group; it reads the columns of `RESULT`."""
+    unions: "tuple[Union, ...]" = ()
+    """What the rows of this part are joined with. The order is then by columns, and the order, the
+    limit and the offset are those of the whole."""
 
     @property
     def is_aggregate(self) -> bool:
         return any(isinstance(each.expression, Aggregate) for each in self.outputs)
+
+    @property
+    def parts(self) -> "tuple[Read, ...]":
+        """The first part, then those of the unions."""
+        return (self, *(each.read for each in self.unions))
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The rows of another part, behind those of the parts before it."""
+
+    read: Read
+    """Its columns have the names and types of the first part's."""
+    distinct: bool
+    """Each row once, those of the parts before it included."""
 
 
 @dataclass(frozen=True, slots=True)

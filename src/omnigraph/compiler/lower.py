@@ -45,6 +45,20 @@ def lower(query: ir.Query, catalog: Catalog) -> plan.Plan:
 
 
 def _lower_read(query: ir.Read, catalog: Catalog) -> plan.Operator:
+    if not query.unions:
+        return _lower_part(query, catalog)
+    first = replace(query, order=(), limit=None, offset=None, unions=())
+    rows = _lower_part(first, catalog)
+    for each in query.unions:
+        rows = plan.Union(rows, _lower_part(each.read, catalog), each.distinct)
+    if query.order:
+        keys = [(each.key, each.descending) for each in query.order]
+        columns = tuple(plan.ByColumn(at, way) for at, way in keys if isinstance(at, int))
+        rows = plan.SortColumns(rows, columns)
+    return _limited(query, rows)
+
+
+def _lower_part(query: ir.Read, catalog: Catalog) -> plan.Operator:
     block = _Block(catalog, query)
     for step in query.steps:
         block.add(step)

@@ -104,7 +104,8 @@ def describe_operation(query: ast.Query, resolved: Query, catalog: Catalog) -> O
         _column(projection, output)
         for projection, output in zip(query.body.returns, resolved.outputs, strict=True)
     )
-    return Operation(columns, _canonical(_walked(resolved.steps, catalog)), ())
+    walked = (use for part in resolved.parts for use in _walked(part.steps, catalog))
+    return Operation(columns, _canonical(walked), ())
 
 
 def _canonical(uses: Iterable[TypeUse]) -> tuple[TypeUse, ...]:

@@ -266,6 +266,15 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
+class Union:
+    """The rows of two trees with the same columns; each row once if they are distinct."""
+
+    left: "Operator"
+    right: "Operator"
+    distinct: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FilterColumns:
     """The groups for which all conditions are true; those read the columns of `ir.RESULT`."""
 
@@ -275,7 +284,10 @@ class FilterColumns:
 
 @dataclass(frozen=True, slots=True)
 class SortColumns:
-    """A total order of groups: equal keys are told apart by the group key, ascending."""
+    """A total order of groups: equal keys are told apart by the group key, ascending.
+
+    The rows of a union are told apart by all columns.
+    """
 
     input: "Operator"
     keys: tuple[ByColumn, ...]
@@ -339,6 +351,7 @@ Operator = (
     | Filter
     | TopRanked
     | Sort
+    | Union
     | FilterColumns
     | SortColumns
     | Limit
@@ -354,7 +367,7 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             return ()
         case Either(_, parts):
             return parts
-        case CrossJoin(left, right):
+        case CrossJoin(left, right) | Union(left, right):
             return (left, right)
         case (
             AntiJoin(given, inner)
@@ -380,11 +393,29 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             assert_never(operator)
 
 
-def group_columns(operator: Operator) -> tuple[GroupColumn, ...]:
-    """The columns of groups, filtered or not."""
-    grouped = operator.input if isinstance(operator, FilterColumns) else operator
-    assert isinstance(grouped, Aggregate), operator
-    return grouped.columns
+def columns_of(operator: Operator) -> tuple[Column | GroupColumn, ...]:
+    """The columns that the top of a plan yields."""
+    match operator:
+        case Project(columns=columns):
+            return columns
+        case Aggregate(columns=groups):
+            return groups
+        case FilterColumns(given) | SortColumns(given) | Limit(given) | Union(given):
+            return columns_of(given)
+        case _:
+            raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
+
+
+def ties_of(operator: Operator) -> tuple[int, ...]:
+    """The places of the columns that tell the rows of an operator apart."""
+    columns = columns_of(operator)
+    if isinstance(operator, Union):
+        return tuple(range(len(columns)))
+    return tuple(
+        place
+        for place, each in enumerate(columns)
+        if not isinstance(each.expression, AggregateExpression)
+    )
 
 
 def operators_in(root: Operator) -> Iterator[Operator]:

@@ -69,6 +69,7 @@ class QueryRule(StrEnum):
     U17 = "U17", "A variable of a `not` or `optional` block is bound again outside, further down."
     U18 = "U18", "The key of a node cannot be updated."
     U19 = "U19", "`having` stands without an aggregate, or reads what is not returned."
+    U20 = "U20", "The parts of a union do not have the same columns."
 
     E1 = "E1", "A function does not exist, or takes another number of values."
     E2 = "E2", "An operator or a function does not take such a value."

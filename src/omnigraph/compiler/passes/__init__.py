@@ -6,6 +6,7 @@ pass changes nothing.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import Read
@@ -35,6 +36,7 @@ def silent(name: str, query: Read) -> None:
 
 def optimise(query: Read, catalog: Catalog, watch: Watcher = silent) -> Read:
     for rewrite in PASSES:
-        query = rewrite(query, catalog)
+        others = [replace(each, read=rewrite(each.read, catalog)) for each in query.unions]
+        query = replace(rewrite(query, catalog), unions=tuple(others))
         watch(rewrite.__name__, query)
     return query

@@ -19,7 +19,7 @@ KEYWORDS: Final = frozenset(
         *("and", "or", "not", "null", "is", "in", "contains", "starts_with", "true", "false"),
         *("count", "sum", "avg", "min", "max", "distinct", "now", "date", "datetime", "nearest"),
         *("search", "match_text", "fuzzy", "bm25", "rrf", "insert", "update", "delete", "set"),
-        *("where", "having", "collect", "stddev", "percentile"),
+        *("where", "having", "collect", "stddev", "percentile", "union", "all"),
     }
 )
 

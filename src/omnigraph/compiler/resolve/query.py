@@ -11,6 +11,7 @@ from omnigraph.compiler.ir import (
     Parameter,
     Query,
     Read,
+    Union,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.having import resolve_having
@@ -18,6 +19,7 @@ from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import resolve_outputs
 from omnigraph.compiler.resolve.pattern import resolve_pattern
+from omnigraph.compiler.resolve.unions import agree, resolve_union_order
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import rank_candidates
 from omnigraph.compiler.typecheck import TypeProblem
@@ -95,6 +97,44 @@ def _resolve(query: ast.Query, context: Context) -> Query:
 def _resolve_read(
     name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
 ) -> Read:
+    if not body.unions:
+        return _marked(_resolve_part(name, parameters, body, context), context)
+    faults = context.fault_count
+    first = replace(body, order=(), limit=None, offset=None)
+    whole = _resolve_part(name, parameters, first, context)
+    others = [
+        Union(_resolve_part(name, parameters, each.part, context), distinct=not each.is_all)
+        for each in body.unions
+    ]
+    if context.fault_count == faults:
+        whole = agree(whole, others, context)
+    whole = replace(
+        whole,
+        order=resolve_union_order(body.order, whole, context),
+        limit=resolve_count("limit", body.limit, context),
+        offset=resolve_count("offset", body.offset, context),
+    )
+    return _marked(whole, context)
+
+
+def _marked(read: Read, context: Context) -> Read:
+    """The read with the uses of its parameters, which are known by now."""
+    marked = tuple(
+        replace(
+            each,
+            is_count=each.name in context.counts,
+            is_pattern=each.name in context.patterns,
+            is_fraction=each.name in context.fractions,
+        )
+        for each in read.parameters
+    )
+    others = (replace(each, read=replace(each.read, parameters=marked)) for each in read.unions)
+    return replace(read, parameters=marked, unions=tuple(others))
+
+
+def _resolve_part(
+    name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
+) -> Read:
     context.pattern = body.match
     scope = BlockScope()
     steps = resolve_pattern(body.match, scope, context)
@@ -103,17 +143,8 @@ def _resolve_read(
     order = resolve_order(body, columns, scope, context)
     limit = resolve_count("limit", body.limit, context)
     offset = resolve_count("offset", body.offset, context)
-    counted = tuple(
-        replace(
-            each,
-            is_count=each.name in context.counts,
-            is_pattern=each.name in context.patterns,
-            is_fraction=each.name in context.fractions,
-        )
-        for each in parameters
-    )
     outputs = tuple(each for each in columns if each is not None)
-    return Read(name, counted, steps, outputs, order, limit, offset, having)
+    return Read(name, parameters, steps, outputs, order, limit, offset, having)
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────

@@ -78,9 +78,9 @@ def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
     """
     found: set[Property] = set()
     for query in compile_file(source, catalog):
-        if isinstance(query.ir, Read):
+        for part in query.ir.parts if isinstance(query.ir, Read) else ():
             types: dict[str, tuple[str, ...]] = {}
-            for condition in _conditions(query.ir.steps, types):
+            for condition in _conditions(part.steps, types):
                 if isinstance(condition, StringMatch) and condition.test is StringTest.CONTAINS:
                     subject = condition.subject
                     if isinstance(subject, PropertyOf) and subject.variable in types:

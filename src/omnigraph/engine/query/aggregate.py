@@ -293,6 +293,24 @@ def keep_groups(
     return table if mask is None else pick_rows(table, np.flatnonzero(mask))
 
 
+def unite(left: pa.Table, right: pa.Table, *, distinct: bool) -> pa.Table:
+    """The rows of both tables; each row once if they are distinct. Null equals null."""
+    both = pa.concat_tables([left, right.rename_columns(left.column_names)])
+    if not distinct:
+        return both
+    columns = [key for each in both.columns for key in _keys_of(one_chunk(each))]
+    return pick_rows(both, np.sort(group(columns, both.num_rows).firsts))
+
+
+def _keys_of(column: Array) -> list[Array]:
+    """What tells the values of a column apart: an object is known by its id and its type."""
+    if not isinstance(column, pa.StructArray):
+        return [column]
+    known = {"@id", ir.TYPE_COLUMN}
+    parts = zip(column.type.names, column.flatten(), strict=True)
+    return [part for name, part in parts if name in known]
+
+
 # ── functions ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -88,6 +88,9 @@ class Estimator:
                 return rows * self._share(conditions)
             case plan.TopRanked(below) | plan.Sort(below) | plan.SortColumns(below):
                 return self._expect(below, given)
+            case plan.Union(left, right):
+                self._rows |= Estimator(self.execution.apart()).expect(right)
+                return self._expect(left, given) + self._rows[id(right)]
             case plan.FilterColumns(below, conditions):
                 return self._expect(below, given) * RANGE_SHARE ** len(conditions)
             case plan.Limit(below, offset, count):

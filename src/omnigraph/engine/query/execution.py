@@ -58,6 +58,10 @@ class Execution:
         self._late_above = 0
         self._matched: dict[ir.TextMatch, Array] = {}
 
+    def apart(self) -> "Execution":
+        """For another part of the same read: its variables are others, of whatever name."""
+        return Execution(self.view, self.parameters, self.memory, self.search, self.hops_max)
+
     # variables
 
     def bind(self, variable: str, table: TableView) -> TableView:

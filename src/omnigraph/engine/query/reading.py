@@ -198,7 +198,12 @@ def types_of(root: plan.Operator) -> tuple[ValueType, ...]:
             return tuple(each.type for each in columns)
         case plan.Aggregate(columns=groups):
             return tuple(each.type for each in groups)
-        case plan.FilterColumns(given) | plan.SortColumns(given) | plan.Limit(given):
+        case (
+            plan.Union(given)
+            | plan.FilterColumns(given)
+            | plan.SortColumns(given)
+            | plan.Limit(given)
+        ):
             return types_of(given)
         case (
             plan.OneRow()

@@ -10,7 +10,7 @@ from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import ranked_variable
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query.aggregate import aggregate, keep_groups
+from omnigraph.engine.query.aggregate import aggregate, keep_groups, unite
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.expand import (
     Counted,
@@ -60,6 +60,9 @@ class Runner:
                 walks = count_chain(counted_walks(operator), self._execution)
                 counted = self._counted(given, walks, ONE_ROW)
                 return aggregate(operator, counted, self._execution)
+            case plan.Union(left, right, distinct):
+                other = Runner(self._execution.apart(), self._watch)
+                return unite(self.table(left), other.table(right), distinct=distinct)
             case plan.FilterColumns(given, conditions):
                 return keep_groups(conditions, self.table(given), self._execution)
             case plan.SortColumns(given):
@@ -133,7 +136,13 @@ class Runner:
                 return sort(operator, self.rows(given, outside), execution)
             case plan.Limit(given):
                 return self._limit(operator, self._limited(given, outside, operator))
-            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
+            case (
+                plan.Project()
+                | plan.Aggregate()
+                | plan.Union()
+                | plan.FilterColumns()
+                | plan.SortColumns()
+            ):
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)

@@ -125,14 +125,10 @@ def places_of(
 
 
 def sort_columns(operator: plan.SortColumns, table: pa.Table) -> pa.Table:
-    columns = plan.group_columns(operator.input)
+    columns = plan.columns_of(operator.input)
     plain = [_plain(table, place, columns[place].type) for place in range(len(columns))]
     keys = [(plain[each.place], each.descending) for each in operator.keys]
-    groups = [
-        (plain[place], False)
-        for place, each in enumerate(columns)
-        if not isinstance(each.expression, ir.Aggregate)
-    ]
+    groups = [(plain[place], False) for place in plan.ties_of(operator.input)]
     ties = [key for each in groups for key in (each, *_types_of(each))]
     return pick_rows(table, order_of([*keys, *ties]))
 

@@ -471,6 +471,18 @@ class Read:
     limit: Literal | Variable | None
     offset: Literal | Variable | None
     span: Span = field(default=NOWHERE, compare=False)
+    unions: "tuple[Union, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """`union match … return …`: the rows of another part, each row once (extension)."""
+
+    is_all: bool
+    """`union all` keeps every row."""
+    part: Read
+    """It has neither order, limit, offset nor unions: those belong to the whole."""
+    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ KEYWORDS = frozenset(
             "RRF",
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
-        *("COLLECT", "STDDEV", "PERCENTILE"),
+        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }
@@ -86,6 +86,8 @@ _WORDS = {
     "SET": "'set'",
     "WHERE": "'where'",
     "HAVING": "'having'",
+    "UNION": "'union'",
+    "ALL": "'all'",
     "ORDER": "'order'",
     "LIMIT": "'limit'",
     "OFFSET": "'offset'",

@@ -113,7 +113,10 @@ class _Reader:
             yield query
 
     def _check_clauses(self, query: ast.Query) -> None:
-        remaining = list(query.body.match) if isinstance(query.body, ast.Read) else []
+        remaining: list[ast.Clause] = []
+        if isinstance(query.body, ast.Read):
+            parts = (query.body, *(each.part for each in query.body.unions))
+            remaining += (clause for part in parts for clause in part.match)
         count = 0
         while remaining:
             clause = remaining.pop()
@@ -183,7 +186,7 @@ class _Reader:
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, tree: Tree[Token]) -> ast.Read:
-        parts = {str(part.data): part for part in _trees(tree.children)}
+        parts = {str(part.data): part for part in tree.children if isinstance(part, Tree)}
         having, order = parts.get("having"), parts.get("order")
         return ast.Read(
             match=self._clauses(parts["match"].children),
@@ -193,7 +196,16 @@ class _Reader:
             limit=self._count(parts.get("limit")),
             offset=self._count(parts.get("offset")),
             span=span_of(tree),
+            unions=tuple(
+                self._union(each)
+                for each in tree.children
+                if isinstance(each, Tree) and each.data == "union"
+            ),
         )
+
+    def _union(self, tree: Tree[Token]) -> ast.Union:
+        is_all = isinstance(tree.children[0], Token)
+        return ast.Union(is_all, self._read(tree), span_of(tree))
 
     def _count(self, tree: Tree[Token] | None) -> ast.Literal | ast.Variable | None:
         if tree is None:

@@ -192,15 +192,23 @@ def _body(body: ast.Read | ast.Mutation) -> list[str]:
 
 
 def _read(read: ast.Read) -> list[str]:
-    lines = [*_block("match", read.match), *_braces("return", map(_projection, read.returns))]
-    if read.having is not None:
-        lines.extend(_braces("having", (print_expression(read.having),)))
+    lines = _part(read)
+    for each in read.unions:
+        lines.append("union all" if each.is_all else "union")
+        lines.extend(_part(each.part))
     if read.order:
         lines.extend(_braces("order", map(_ordering, read.order)))
     if read.limit is not None:
         lines.append(f"limit {_value(read.limit)}")
     if read.offset is not None:
         lines.append(f"offset {_value(read.offset)}")
+    return lines
+
+
+def _part(read: ast.Read) -> list[str]:
+    lines = [*_block("match", read.match), *_braces("return", map(_projection, read.returns))]
+    if read.having is not None:
+        lines.extend(_braces("having", (print_expression(read.having),)))
     return lines
 
 

@@ -6,7 +6,7 @@ from typing import assert_never
 from pyspark.sql import Column, DataFrame, functions as f
 
 from omnigraph.catalog.arrow import arrow_type
-from omnigraph.catalog.types import INTEGERS, ValueType
+from omnigraph.catalog.types import INTEGERS, Struct, ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import AggregateFunction
@@ -135,15 +135,15 @@ def _sum(column: Column, of: ValueType, *, distinct: bool) -> Column:
 
 
 def sort_groups(operator: plan.SortColumns, table: Shown) -> Shown:
-    columns = plan.group_columns(operator.input)
+    columns = plan.columns_of(operator.input)
     sortable = [
-        f.col(name)["@id"] if isinstance(each.expression, ir.ObjectOf) else f.col(name)
+        f.col(name)["@id"] if each.type.is_struct else f.col(name)
         for name, each in zip(table.names, columns, strict=True)
     ]
     keys = [_ordered(sortable[each.place], descending=each.descending) for each in operator.keys]
-    for place, each in enumerate(columns):
-        if not isinstance(each.expression, ir.Aggregate):
-            keys.append(sortable[place].asc_nulls_first())
-        if isinstance(each.expression, ir.ObjectOf) and each.expression.is_typed:
+    for place in plan.ties_of(operator.input):
+        keys.append(sortable[place].asc_nulls_first())
+        shown = columns[place].type.base
+        if isinstance(shown, Struct) and ir.TYPE_COLUMN in dict(shown.fields):
             keys.append(f.col(table.names[place])[ir.TYPE_COLUMN].asc_nulls_first())
     return Shown(table.data.orderBy(*keys), table.names)

@@ -110,7 +110,7 @@ def _member(
 
 def keep_groups(operator: plan.FilterColumns, table: Shown, execution: Execution) -> Shown:
     """The groups for which all conditions are true."""
-    columns = zip(plan.group_columns(operator), table.names, strict=True)
+    columns = zip(plan.columns_of(operator), table.names, strict=True)
     rows = SparkRows(table.data, {(ir.RESULT, each.name): name for each, name in columns})
     kept = rows.where(all_hold(operator.conditions, rows, execution))
     return Shown(kept.data, table.names)

@@ -43,6 +43,11 @@ class Lowering:
                 return project(operator, self.rows(given), self.execution, self.names)
             case plan.Aggregate(given):
                 return aggregate(operator, self.rows(given), self.execution, self.names)
+            case plan.Union(left, right, distinct):
+                one = self.table(left)
+                other = Lowering(self.scans, self.execution.apart(), self.names).table(right)
+                both = one.data.union(other.data)
+                return Shown(both.distinct() if distinct else both, one.names)
             case plan.FilterColumns(given):
                 return keep_groups(operator, self.table(given), self.execution)
             case plan.SortColumns(given):
@@ -97,7 +102,13 @@ class Lowering:
                 self._bound_ranking(operator)
                 rows = self.rows(given, outside)
                 return SparkRows(self._limit(operator, rows.data), rows.names)
-            case plan.Project() | plan.Aggregate() | plan.FilterColumns() | plan.SortColumns():
+            case (
+                plan.Project()
+                | plan.Aggregate()
+                | plan.Union()
+                | plan.FilterColumns()
+                | plan.SortColumns()
+            ):
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)

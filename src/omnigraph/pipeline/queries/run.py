@@ -43,15 +43,7 @@ def storage_of(graph: Graph) -> Storage:
 
 
 def names_of(root: plan.Operator) -> list[str]:
-    match root:
-        case plan.Project(columns=columns):
-            return [each.name for each in columns]
-        case plan.Aggregate(columns=groups):
-            return [each.name for each in groups]
-        case plan.FilterColumns(given) | plan.SortColumns(given) | plan.Limit(given):
-            return names_of(given)
-        case _:
-            raise AssertionError(f"{type(root).__name__} yields rows, not columns")
+    return [each.name for each in plan.columns_of(root)]
 
 
 def explain_dataframe(data: DataFrame) -> str:

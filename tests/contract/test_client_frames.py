@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.load.inputs import Format, Input
 from omnigraph.errors import ConstraintViolation, ExtraMissing, LoadRejected, UsageError
 from omnigraph.sdk.client import GraphClient
 from omnigraph.server.runtime.settings import Flags
@@ -99,6 +99,51 @@ def test_columns_of_a_table_are_mapped(graph: GraphClient) -> None:
     assert (
         len(graph.query("query q() { match { $p: Person  $p knows $q } return { $q.name } }")) == 1
     )
+
+
+def test_a_file_is_read_as_its_input_says(graph: GraphClient, tmp_path: Path) -> None:
+    people, ties = tmp_path / "people.txt", tmp_path / "ties.csv"
+    people.write_text('a line\nada;36;01.05.2024\nthe "bo";-;02.05.2024\n')
+    ties.write_text("36\n")
+    table = Input(
+        str(people),
+        type="Person",
+        format=Format.CSV,
+        delimiter=";",
+        null="-",
+        header=("name", "age", "when"),
+        skip=1,
+        is_quoted=False,
+        mapping={"day": "when"},
+        patterns={"day": "%d.%m.%Y"},
+        constants={"ok": "true", "score": "1.5"},
+    )
+    graph.load(table, mode="append")
+    edges = Input(
+        str(ties),
+        edge="Knows",
+        header=(),
+        mapping={"from": "1"},
+        constants={"to": 'the "bo"'},
+        lookups={"from": "Person.age"},
+    )
+    graph.load([edges], mode="append")
+    rows = [(row["name"], row["age"], row["day"], row["ok"]) for row in graph.query(ALL)]
+    assert rows == [
+        ("ada", 36, date(2024, 5, 1), True),
+        ('the "bo"', None, date(2024, 5, 2), True),
+    ]
+    known = "query q() { match { $p: Person  $p knows $q } return { $p.name, $q.name as q } }"
+    assert graph.query(known).rows() == [{"p.name": "ada", "q": 'the "bo"'}]
+
+
+def test_a_server_takes_one_kind_of_table_in_a_load() -> None:
+    one, other = Input("a.csv", type="Person"), Input("b.csv", edge="Knows")
+    remote = omnigraph.connect("http://127.0.0.1:9", graph="g")
+    with pytest.raises(UsageError, match="different tables"):
+        remote.load([one, other], mode="append")
+    with pytest.raises(UsageError, match="comma"):
+        remote.load(Input("a.csv", type="Person", header=("a,b",)), mode="append")
 
 
 def test_tables_and_files_are_one_load(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ TYPE: Final[JsonSchema] = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 PAIR: Final[JsonSchema] = {"pattern": r"^[^=]+=[\s\S]+$"}
 
+CONSTANT: Final[JsonSchema] = {"pattern": r"^[^=]+="}
+
 START: Final[JsonSchema] = {"pattern": "^(now|beginning|after:.+)$"}
 
 SIDE: Final[JsonSchema] = {"minLength": 1}

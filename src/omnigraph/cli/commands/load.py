@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,7 +26,6 @@ from omnigraph.errors import LoadRejected, UsageError
 from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
-    from omnigraph.engine.load.inputs import Format
     from omnigraph.engine.load.run import LoadResult
 
 _Files = Annotated[
@@ -127,29 +126,29 @@ def load(
     Each JSON line names its type. The rows of a Parquet or CSV file are of one --type or --edge; a
     property takes the column of its name, unless --map names another.
     """
-    from omnigraph.engine.load.inputs import Input
     from omnigraph.sdk.documents import load_document
     from omnigraph.sdk.embedded.graph import LocalGraph
     from omnigraph.sdk.embedded.rejecting import rejecting
+    from omnigraph.sdk.tables import read_table
 
     settings: Globals = context.obj
     inputs = [*(files or ()), *(data or ())]
     if not inputs:
         raise UsageError("name the data: omnigraph load GRAPH DATA …, or --data")
-    table = Input(
-        None,
+    table = read_table(
         type=node_type,
         edge=edge_type,
-        mapping=_read_pairs(mapping or [], "--map", "PROPERTY=COLUMN"),
-        format=_read_format(format_name),
-        delimiter=_TAB.get(delimiter or "", delimiter),
+        map=mapping or (),
+        format=format_name,
+        delimiter=delimiter,
         null=null,
-        header=_read_header(header),
+        header=header,
         skip=skip,
-        is_quoted=_read_quote(quote),
-        constants=_read_pairs(constants or [], "--const", "PROPERTY=VALUE"),
-        patterns=_read_pairs(patterns or [], "--pattern", "PROPERTY=PATTERN"),
-        lookups=_read_pairs(lookups or [], "--lookup", "from=TYPE.PROPERTY"),
+        quote=quote,
+        const=constants or (),
+        pattern=patterns or (),
+        lookup=lookups or (),
+        prefix="--",
     )
     spark = find_spark(spark_master, spark_remote)
     graph = open_client(uri, settings)
@@ -173,19 +172,12 @@ def load(
                     engine=engine,
                     spark=spark,
                 )
-            elif (
-                spark_master
-                or spark_remote
-                or replace(table, type=None, edge=None, mapping={}) != Input(None)
-            ):
-                raise UsageError("a server chooses its Spark, and tells files by their names")
+            elif spark_master or spark_remote:
+                raise UsageError("a server chooses its Spark")
             else:
                 result = graph.load(
-                    inputs,
+                    [replace(table, data=each) for each in inputs],
                     mode=mode,
-                    type=table.type,
-                    edge=table.edge,
-                    mapping=table.mapping,
                     branch=branch,
                     from_branch=base,
                     actor=find_writer(graph, settings),
@@ -233,48 +225,6 @@ def ingest(
         message=message,
         as_json=as_json,
     )
-
-
-_TAB: Final = {"\\t": "\t", "tab": "\t"}
-"""A tab is hard to type in a shell."""
-
-
-def _read_pairs(given: list[str], flag: str, form: str) -> dict[str, str]:
-    """Raises UsageError."""
-    pairs: dict[str, str] = {}
-    for each in given:
-        target, equals, text = each.partition("=")
-        if not equals or not target or (not text and flag != "--const"):
-            raise UsageError(f"{flag} is {form}, not '{each}'")
-        if target in pairs:
-            raise UsageError(f"{flag} names '{target}' twice")
-        pairs[target] = text
-    return pairs
-
-
-def _read_header(given: str | None) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    return () if given == "none" else tuple(given.split(","))
-
-
-def _read_quote(given: str | None) -> bool:
-    """Raises UsageError."""
-    if given not in (None, "none"):
-        raise UsageError(f"--quote is none, or left out; not '{given}'")
-    return given is None
-
-
-def _read_format(given: str | None) -> "Format | None":
-    """Raises UsageError."""
-    from omnigraph.engine.load.inputs import Format
-
-    if given is None:
-        return None
-    try:
-        return Format(given)
-    except ValueError:
-        raise UsageError(f"a format is one of {', '.join(Format)}, not '{given}'") from None
 
 
 def print_loaded(result: "LoadResult") -> None:

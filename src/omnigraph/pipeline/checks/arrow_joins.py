@@ -33,9 +33,9 @@ from omnigraph.engine.write.row_rules import (
 from omnigraph.engine.write.validate import check_count, missing_end, shared_value
 from omnigraph.engine.write.violations import Violation
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.checks.broken_rules import report_broken
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.conditions import find_doubtful
-from omnigraph.pipeline.checks.judge import judge
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
 from omnigraph.pipeline.stage.keys import ORDINAL_KEY, cells_of, text_columns, unique_name
 
@@ -63,7 +63,7 @@ def check_here(
         return None
     joins = ArrowJoins(load, keys)
     found = [(rule, joins.find(rule)) for rule in doubtful]
-    return judge(load, joins, [(rule, rows) for rule, rows in found if rows.num_rows])
+    return report_broken(load, joins, [(rule, rows) for rule, rows in found if rows.num_rows])
 
 
 def _count_keys(keys: KeyTexts, rules: Sequence[KeyRule]) -> int:

@@ -15,10 +15,10 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.load.bulk import CheckResult
 from omnigraph.engine.write.row_rules import KeyRule
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.checks.broken_rules import report_broken
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.conditions import JOB, find_doubtful
 from omnigraph.pipeline.checks.joins import RuleJoins
-from omnigraph.pipeline.checks.judge import judge
 from omnigraph.pipeline.checks.key_frames import KeyFrames, union
 from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
 from omnigraph.pipeline.spark.jobs import failing_as
@@ -45,7 +45,7 @@ def check_rules(
         return CheckResult(tables_read=read)
     joins = RuleJoins(load, KeyFrames(spark, keys))
     with failing_as(JOB):
-        return judge(load, joins, find_broken(joins, doubtful))
+        return report_broken(load, joins, find_broken(joins, doubtful))
 
 
 def find_broken(joins: RuleJoins, rules: Iterable[KeyRule]) -> list[tuple[KeyRule, DataFrame]]:

@@ -48,14 +48,20 @@ class AsyncBulk(AsyncReads):
     ) -> LoadResult:
         """Send files and load them as one commit, or nothing.
 
-        A source is a file, a folder or a pattern, `-` for standard input, or a table in memory; or
-        a list of these. `type` or `edge` says what the rows of Parquet, CSV and tables are.
+        A source is a file, a folder or a pattern, `-` for standard input, a table in memory, or an
+        `Input` with one of these; or a list of them. `type` or `edge` says what the rows of
+        Parquet, CSV and tables are. Several inputs describe their rows alike.
         `engine` says where the server loads: `auto`, `local` or `spark`.
         """
         check_actor(actor)
+        from omnigraph.engine.load.inputs import Input, find_inputs_in
         from omnigraph.sdk.remote.sending import open_sources
+        from omnigraph.sdk.tables import find_table, spell_table
 
-        with open_sources(source) as files:
+        said = Input(None, type=type, edge=edge, mapping=dict(mapping or {}))
+        inputs = find_inputs_in(source, said)
+        table = spell_table(find_table(inputs) if inputs else said)
+        with open_sources([each.data for each in inputs]) as files:
             document = await self._connection.send(
                 "/load/files",
                 files,
@@ -65,9 +71,7 @@ class AsyncBulk(AsyncReads):
                     "branch": branch,
                     "from": from_branch,
                     "mode": str(mode),
-                    "type": type,
-                    "edge": edge,
-                    "map": [f"{name}={column}" for name, column in (mapping or {}).items()],
+                    **table,
                     "max_errors": max_errors,
                     "engine": None if engine is None else str(engine),
                 },

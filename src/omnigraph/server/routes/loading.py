@@ -1,8 +1,8 @@
 """Loads: records in a JSON string, as a raw stream, or as files."""
 
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from typing import Annotated
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
@@ -10,15 +10,16 @@ from starlette.responses import Response
 
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.load.bulk import LoadEngine
+from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.settings import ERRORS_MAX
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.idempotency import hash_files, hash_of
-from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
+from omnigraph.sdk.tables import read_table
 from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import (
     KEYED,
@@ -35,7 +36,7 @@ from omnigraph.server.routes.jobs import begin_job
 from omnigraph.server.runtime.shared_spark import run_on_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.server.telemetry import metrics
-from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
+from omnigraph.wire.formats import CONSTANT, MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
 from omnigraph.wire.requests import Engine, LoadBody, Mode
 
@@ -57,6 +58,8 @@ _From = Annotated[
 _Engine = Annotated[
     Engine | None, Query(description="Where to load; by default by the size of the input.")
 ]
+_Pair = Annotated[str, Query(json_schema_extra=PAIR)]
+TableFormat = Literal["jsonl", "parquet", "csv"]
 _Mode = Annotated[Mode, Query(description="What happens to existing rows.")]
 
 
@@ -134,17 +137,62 @@ async def load_files(
     ] = None,
     edge: Annotated[str | None, Query(description="The edge type of the rows of a table.")] = None,
     mapping: Annotated[
-        list[Annotated[str, Query(json_schema_extra=PAIR)]] | None,
-        Query(alias="map", description="PROPERTY=COLUMN, for a table."),
+        list[_Pair] | None, Query(alias="map", description="PROPERTY=COLUMN, for a table.")
+    ] = None,
+    format_: Annotated[
+        TableFormat | None, Query(alias="format", description="By default by the names of files.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, Query(min_length=1, description="Between the cells of a CSV; tab is a tab.")
+    ] = None,
+    null: Annotated[str, Query(description="The text that means null in a CSV.")] = "",
+    header: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            description="The names of the columns of a CSV without a header line, separated by "
+            "commas; none: they are called 1, 2 and so on.",
+        ),
+    ] = None,
+    skip: Annotated[
+        int, Query(ge=0, le=1_000_000, description="Records of a CSV to leave out in front.")
+    ] = 0,
+    quote: Annotated[
+        Literal["none"] | None,
+        Query(description="none: a quote in a CSV is a character like any other."),
+    ] = None,
+    const: Annotated[
+        list[Annotated[str, Query(json_schema_extra=CONSTANT)]] | None,
+        Query(description="PROPERTY=VALUE: the same value in every row."),
+    ] = None,
+    pattern: Annotated[
+        list[_Pair] | None,
+        Query(description="PROPERTY=PATTERN: how a Date or DateTime is spelled, as %d.%m.%Y."),
+    ] = None,
+    lookup: Annotated[
+        list[_Pair] | None,
+        Query(description="from=TYPE.PROPERTY: by which property the node of an end is found."),
     ] = None,
     max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
     engine: _Engine = None,
 ) -> Response:
     """Load files: records or tables (Parquet, CSV), by the suffixes of their names."""
     _check(context, branch, from_)
-    options = LoadOptions(
-        branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors, engine
+    table = read_table(
+        type=type_,
+        edge=edge,
+        map=mapping or (),
+        format=format_,
+        delimiter=delimiter,
+        null=null,
+        header=header,
+        skip=skip,
+        quote=quote,
+        const=const or (),
+        pattern=pattern or (),
+        lookup=lookup or (),
     )
+    options = LoadOptions(branch, from_, mode, table, max_errors, engine)
     limits = context.state.settings.limits
     spool = await spool_files(context.request, limits.load_stream_bytes)
     return await run_in_threadpool(_load, context, spool, options)
@@ -152,23 +200,14 @@ async def load_files(
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The branch and mode of a load, and the type of the rows of tables."""
+    """The branch and mode of a load, and what the rows of tables are."""
 
     branch: str | None
     from_: str | None
     mode: Mode
-    type: str | None = None
-    edge: str | None = None
-    mapping: dict[str, str] = field(default_factory=dict)
+    table: Input = field(default_factory=lambda: Input(None))
     errors_max: int = ERRORS_MAX
     engine: Engine | None = None
-
-
-def _read_mapping(given: list[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    if not all(name and equals and column for name, equals, column in pairs):
-        raise RequestInvalid("map takes PROPERTY=COLUMN")
-    return {name: column for name, _, column in pairs}
 
 
 def _check(context: RequestContext, branch: str | None, from_: str | None) -> BranchName:
@@ -219,11 +258,8 @@ def _carry_out(
 
     def load(spark: SparkSettings | None) -> LoadResult:
         return context.graph.load(
-            spool.files,
+            [replace(options.table, data=file) for file in spool.files],
             mode=options.mode,
-            type=options.type,
-            edge=options.edge,
-            mapping=options.mapping,
             max_errors=options.errors_max,
             branch=options.branch or MAIN,
             from_branch=options.from_,

@@ -26,7 +26,7 @@ class Joins(Protocol[Rows]):
         ...
 
 
-def judge(
+def report_broken(
     load: LoadKeys, joins: Joins[Rows], broken: Sequence[tuple[KeyRule, Rows]]
 ) -> CheckResult:
     """A load that gives an id twice reports nothing else, where that is a fault."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.catalog.portability import find_extensions
 from omnigraph.compiler.compile import find_faults
-from omnigraph.compiler.ir import Mutation, Update
+from omnigraph.compiler.enum_members import find_missing_members
+from omnigraph.compiler.ir import Mutation, Read, Update
 from omnigraph.compiler.operation import Operation, describe_operation
 from omnigraph.compiler.repair.edits import Repair
 from omnigraph.compiler.repair.search import find_repair
@@ -228,10 +229,13 @@ def _report(checked: CheckedQuery, catalog: Catalog, source: Source) -> LintResu
     query = checked.query
     name = query.name.text
     is_mutation = isinstance(query.body, ast.Mutation)
+    warnings = [NO_PARAMETERS] if is_mutation and not query.parameters else []
+    if isinstance(checked.resolved, Read):
+        warnings += find_missing_members(checked.resolved, source)
     return LintResult(
         name=name,
         kind="mutation" if is_mutation else "read",
-        warnings=(NO_PARAMETERS,) if is_mutation and not query.parameters else (),
+        warnings=tuple(warnings),
         diagnostics=checked.diagnostics,
         operation=None
         if checked.resolved is None

@@ -137,6 +137,28 @@ def conjuncts_of(condition: Condition) -> tuple[Condition, ...]:
     return (condition,)
 
 
+def atoms_of(condition: Condition) -> tuple[Condition, ...]:
+    """The single tests that a condition is made of."""
+    if isinstance(condition, AllOf | AnyOf):
+        return tuple(atom for each in condition.conditions for atom in atoms_of(each))
+    return (condition,)
+
+
+def conditions_in(steps: Iterable[Step]) -> Iterator[Condition]:
+    """Every single test of these steps, inside their blocks too."""
+    for step in steps:
+        match step:
+            case Scan() | ScanAny() | Expand() | ExpandAny():
+                for each in step.filters:
+                    yield from atoms_of(each)
+            case Where(condition):
+                yield from atoms_of(condition)
+            case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
+                yield from conditions_in(inner)
+            case _:
+                assert_never(step)
+
+
 def step_operands(step: Step) -> Iterator[Operand]:
     """What a step evaluates, inside its blocks too."""
     match step:

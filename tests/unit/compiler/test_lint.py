@@ -111,6 +111,25 @@ def test_a_mutation_without_parameters_is_warned_about_once(catalog: Catalog) ->
     assert (found.warnings, found.errors, found.status) == (1, 0, "ok")
 
 
+def test_a_text_that_is_no_member_of_the_enum_is_warned_about(catalog: Catalog) -> None:
+    text = """query q() {
+      match {
+        $a: Artwork
+        $a.medium = "oill" or $a.medium != "ink" or not ("photo" = $a.medium)
+        not { $a.medium in ["oil", "inc"] }
+        $a.title = "oill"
+      }
+      return { $a.ref }
+    }"""
+    found = report(catalog, text)
+    assert found.results[0].warnings == (
+        "4:9: the enum medium of `$a` has no 'oill'; did you mean 'oil'?",
+        "4:58: the enum medium of `$a` has no 'photo'; it has ink, oil",
+        "5:15: the enum medium of `$a` has no 'inc'; did you mean 'ink'?",
+    )
+    assert (found.warnings, found.status) == (3, "ok")
+
+
 def test_mixing_writes_and_deletes_is_not_linted(catalog: Catalog) -> None:
     text = """query q($x: String) {
       insert Gallery { code: $x, visits: 1 }

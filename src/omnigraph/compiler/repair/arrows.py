@@ -1,7 +1,8 @@
 """The arrow patterns of Cypher, as bindings and traversals.
 
-`(p:Person {name: "Ada"})-[:KNOWS*1..2]->(f)` is `$p: Person {name: "Ada"}  $p knows{1,2} $f`. A
-chain may mix both languages: `$p -[:KNOWS]-> $f` is common.
+`(p:Person {name: "Ada"})-[:KNOWS*1..2]->(f)` is `$p: Person {name: "Ada"}  $p knows{1,2} $f`, and
+`(p)-[:KNOWS|FOLLOWS]->(f)` is `$p knows|follows $f`. A chain may mix both languages:
+`$p -[:KNOWS]-> $f` is common.
 """
 
 import re
@@ -14,15 +15,17 @@ from omnigraph.compiler.repair.program import RefusedProgram, edge_spelling, fin
 from omnigraph.lang.source import Span
 
 _NODE: Final = re.compile(
-    r"\(\s*\$?(?P<name>\w+)?\s*(?::\s*(?P<type>\w+))?\s*(?P<matches>\{[^{}]*\})?\s*\)"
+    r"\(\s*\$?(?P<name>\w+)?\s*(?::\s*(?P<type>\w+(?:\s*\|\s*:?\w+)*))?\s*(?P<matches>\{[^{}]*\})?\s*\)"
     r"|\$(?P<bare>\w+)(?!\s*:)"
 )
 _HOPS: Final = r"(?:\*\s*(?P<low>\d+)?(?:\s*\.\.\s*(?P<high>\d+))?)?"
+_WORDS: Final = r"\w+(?:\s*\|\s*:?\w+)*"
+"""Several types are written `KNOWS|FOLLOWS`, or `KNOWS|:FOLLOWS`."""
 _BOUND: Final = r"(?:\$?(?P<bound>\w+)\s*)?"
 _BETWEEN: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\s*(?P<back><)?-\s*\[\s*{_BOUND}:\s*(?P<edge>\w+)\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
+        rf"\s*(?P<back><)?-\s*\[\s*{_BOUND}:\s*(?P<edge>{_WORDS})\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
         rf"\s*(?P<back><)?-\s*\[\s*(?P<edge>\w+)?\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
         r"\s*(?P<back><)?-{1,2}\s*:?(?P<edge>\w+)\s*-{1,2}(?P<forth>>)?\s*",
         r"\s*(?P<forth>->)\s*(?P<edge>\w+)\s*(?:->)?\s*",
@@ -86,23 +89,27 @@ class _Chain:
             types.append(type_name)
             if node["type"] is not None:
                 matches = "" if node["matches"] is None else f" {self._text(node, 'matches')}"
-                found.append(f"${name}: {type_name or node['type']}{matches}")
+                written = " | ".join(
+                    self._type_named(each) or each for each in _words(node["type"])
+                )
+                found.append(f"${name}: {written}{matches}")
             elif node["matches"] is not None:
                 return None
         for at, between in enumerate(self._between):
-            edge = self._edge(between, types[at], types[at + 1])
-            if edge is None:
+            edges = self._edges(between, types[at], types[at + 1])
+            if not edges:
                 return None
-            found.append(self._walk(between, edge, names[at], names[at + 1]))
+            found.append(self._walk(between, edges, names[at], names[at + 1]))
         return found
 
-    def _walk(self, between: re.Match[str], edge: EdgeType, left: str, right: str) -> str:
+    def _walk(self, between: re.Match[str], edges: list[EdgeType], left: str, right: str) -> str:
         groups = between.groupdict()
-        word = edge_spelling(edge)
+        word = "|".join(map(edge_spelling, edges))
         is_arrow = "-" in between[0]
+        is_within = all(each.source == each.target for each in edges)
         if groups.get("back"):
             left, right = right, left
-        elif is_arrow and not groups.get("forth") and edge.source == edge.target:
+        elif is_arrow and not groups.get("forth") and is_within:
             word = f"<{word}>"
         low, high = groups.get("low"), groups.get("high")
         if low is not None or high is not None:
@@ -110,13 +117,17 @@ class _Chain:
         bound = groups.get("bound")
         return f"{left} {'' if bound is None else f'${bound}:'}{word} {right}"
 
-    def _edge(self, between: re.Match[str], left: str | None, right: str | None) -> EdgeType | None:
+    def _edges(self, between: re.Match[str], left: str | None, right: str | None) -> list[EdgeType]:
+        """The edges between two nodes; none if one of them is not known."""
         name = between.groupdict().get("edge")
         program = self._program
-        if name is not None and (word := program.edge_word(name)) is not None:
-            return program.catalog.edge_named(word)
+        words = [program.edge_word(each) for each in _words(name or "")]
+        found = [program.catalog.edge_named(each) for each in words if each is not None]
+        edges = [each for each in found if each is not None]
+        if edges:
+            return edges if len(edges) == len(words) else []
         joining = program.edges_between(left, right)
-        return joining[0] if len(joining) == 1 and left is not None else None
+        return [joining[0]] if len(joining) == 1 and left is not None else []
 
     def _name(self, node: re.Match[str], at: int) -> str:
         name = node["bare"] or node["name"]
@@ -125,10 +136,22 @@ class _Chain:
         return f"{name[0].lower()}{name[1:]}"
 
     def _type(self, node: re.Match[str]) -> str | None:
+        """The one type of a node, if it is known."""
         if node["type"] is not None:
-            return find_name(node["type"], [each.name for each in self._program.catalog.nodes])
+            words = _words(node["type"])
+            return self._type_named(words[0]) if len(words) == 1 else None
         known = self._program.types.get(node["bare"] or node["name"] or "")
         return None if known is None else known.name
 
+    def _type_named(self, word: str) -> str | None:
+        catalog = self._program.catalog
+        known = [each.name for each in catalog.nodes]
+        return find_name(word, known + [each.name for each in catalog.interfaces])
+
     def _text(self, node: re.Match[str], group: str) -> str:
         return self._program.group(node, group)
+
+
+def _words(text: str) -> list[str]:
+    """What a text such as `KNOWS|:FOLLOWS` lists."""
+    return re.findall(r"\w+", text)

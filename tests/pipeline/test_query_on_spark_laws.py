@@ -20,7 +20,6 @@ from omnigraph.compiler.plan import (
     ExpandAny,
     ReadPlan,
     TopRanked,
-    WalkMode,
     operators_in,
 )
 from omnigraph.engine.query.execution import Execution
@@ -96,9 +95,8 @@ def check(spark: SparkSession, query: Read, world: World, values: Mapping[str, V
     plan = lower(optimise(query, world.catalog), world.catalog)
     assert isinstance(plan, ReadPlan)
     note(explain(plan))
-    assume(not any(isinstance(e, Expand) and e.hops_high is None for e in operators_in(plan.root)))
-    walks = [each for each in operators_in(plan.root) if isinstance(each, ExpandAny)]
-    assume(not any(each.mode is WalkMode.SEARCH for each in walks))
+    walks = [each for each in operators_in(plan.root) if isinstance(each, Expand | ExpandAny)]
+    assume(all(each.hops_high is not None for each in walks))
     assume(not any(isinstance(e, TopRanked) and e.limit is None for e in operators_in(plan.root)))
     found = cells_of(on_spark(spark, plan, world, values))
     expected = rounded(run(query, world.graph, values, INSTANT_MS))

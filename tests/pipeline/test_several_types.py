@@ -199,6 +199,13 @@ def test_one_read_on_spark_of_every_kind(graph: LocalGraph, spark: SparkSession)
         assert [tuple(row) for row in found] == expected, name
 
 
-def test_spark_refuses_hops_over_several_edges(graph: LocalGraph, spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match=r"has one hop; write Follows\|Knows without hops"):
-        graph.spark(spark).query(f"query q() {{ {HOPS['hops of mixed edges'][0]} }}")
+def test_spark_searches_over_several_edges(graph: LocalGraph, spark: SparkSession) -> None:
+    for name in ("hops of mixed edges", "hops that must end at one type", "no hop"):
+        body, expected = HOPS[name]
+        found = graph.spark(spark).query(f"query q() {{ {body} }}").collect()
+        assert [tuple(row) for row in found] == expected, name
+
+
+def test_spark_needs_a_bound_of_hops(graph: LocalGraph, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match=r"write OnComment\|OnPost\{1,5\}"):
+        graph.spark(spark).query(f"query q() {{ {HOPS['hops through several types'][0]} }}")

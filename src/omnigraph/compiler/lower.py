@@ -298,7 +298,7 @@ class _Block:
         )
 
     def _expand_any(self, step: ir.ExpandAny) -> plan.ExpandAny:
-        """Every way as an expand of its own, unless a search mixes them."""
+        """Every way is an expand of its own; a search mixes them."""
         closes = step.target in self.types
         read = [each for condition in step.filters for each in operands_of(condition)]
         columns = [] if closes else self._shared_columns(step.columns, "node", step.target_types)
@@ -314,6 +314,7 @@ class _Block:
         walked = plan.ExpandAny(
             self.rows,
             step.source,
+            self.types[step.source],
             step.ways,
             step.target,
             step.target_types,
@@ -327,8 +328,6 @@ class _Block:
             tuple(dict.fromkeys(edge_columns)),
             (),
         )
-        if mode is plan.WalkMode.SEARCH:
-            return walked
         return replace(walked, walks=tuple(_way_alone(walked, each) for each in step.ways))
 
     def _shared_columns(

@@ -133,6 +133,7 @@ class ExpandAny:
 
     input: "Operator"
     source: str
+    source_types: tuple[str, ...]
     ways: tuple[Way, ...]
     target: str
     target_types: tuple[str, ...]
@@ -146,8 +147,8 @@ class ExpandAny:
     """What every type of the target has."""
     edge_columns: tuple[str, ...]
     walks: tuple[Expand, ...]
-    """Each way as an operator of its own, given the rows whose source has its type. Their filters
-    are those of the whole, which apply afterwards. A search walks all ways together instead."""
+    """Each way as an operator of its own, of one hop, given the rows whose source has its type.
+    Filters are those of the whole, and apply afterwards."""
 
     @property
     def edges(self) -> tuple[str, ...]:

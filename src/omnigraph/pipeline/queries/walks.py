@@ -4,13 +4,14 @@ An edge whose end is missing counts as absent, so the far end of a step always m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from pyspark.sql import DataFrame, functions as f
+from pyspark.sql import Column, DataFrame, functions as f
 
 from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import plan
-from omnigraph.compiler.ir import Condition, Direction
+from omnigraph.compiler.ir import TYPE_COLUMN, Condition, Direction
 from omnigraph.compiler.plan import WalkMode
 from omnigraph.engine.query.execution import Execution, columns_of
 from omnigraph.engine.query.pushdown import push
@@ -26,6 +27,9 @@ from omnigraph.pipeline.queries.rows import (
     with_type,
 )
 from omnigraph.pipeline.queries.scans import Scans
+
+_APART: Final = "/"
+"""Between a type and an id; no type has it in its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,8 @@ class Walker:
     def expand_any(self, operator: plan.ExpandAny, rows: SparkRows) -> SparkRows:
         """Each way between two types as an expand, and all of them together."""
         if operator.mode is WalkMode.SEARCH:
-            raise UsageError(
-                "on Spark a traversal of several edge types or node types has one hop;"
-                f" write {'|'.join(operator.edges)} without hops"
-            )
+            found = self._search_any(operator, rows)
+            return found.where(all_hold(operator.filters, found, self.execution))
         is_typed = len(operator.target_types) > 1 and not operator.closes
         parts: list[SparkRows] = []
         for (near, far), walks in _alike(operator):
@@ -197,19 +199,68 @@ class Walker:
         """
         steps = self._distinct(self._steps(operator))
         pairs = self._existing(steps, self.scans.node(operator.target_type))
+        existing = WalkSteps(pairs, steps.near, steps.far, {})
+        return self._reached(operator, existing, rows, rows.column(operator.source))
+
+    def _search_any(self, operator: plan.ExpandAny, rows: SparkRows) -> SparkRows:
+        """The same over the edges of all ways; a node is known by its type and id together."""
+        pairs: DataFrame | None = None
+        near, far = self.names.many(2)
+        for way, alone in zip(operator.ways, operator.walks, strict=True):
+            steps = self._distinct(self._steps(alone))
+            known = self._existing(steps, self.scans.node(way.target_type)).select(
+                _node_key(f.lit(way.source_type), f.col(steps.near)).alias(near),
+                _node_key(f.lit(way.target_type), f.col(steps.far)).alias(far),
+            )
+            pairs = known if pairs is None else pairs.unionByName(known)
+        assert pairs is not None, "a walk has at least one way"
+        source = self._key_of(rows, operator.source, operator.source_types)
+        walks = WalkSteps(pairs.distinct(), near, far, {})
+        found = self._reached(operator, walks, rows, source)
+        on = source == f.col(found.near)
+        if operator.closes:
+            on &= self._key_of(rows, operator.target, operator.target_types) == f.col(found.far)
+            return SparkRows(rows.data.join(found.data, on), rows.names)
+        type_name, end = self.names.many(2)
+        walked = rows.data.join(found.data, on)
+        walked = walked.withColumn(type_name, f.substring_index(f.col(found.far), _APART, 1))
+        after = walked.withColumn(
+            end, f.substr(f.col(found.far), f.length(f.col(type_name)) + 1 + len(_APART))
+        )
+        parts: list[SparkRows] = []
+        for each in operator.target_types:
+            mine = after.where(f.col(type_name) == each)
+            names = {**rows.names, (operator.target, ID): end}
+            if len(operator.target_types) > 1:
+                names[operator.target, TYPE_COLUMN] = type_name
+            alone = replace(operator.walks[0], target_type=each)
+            parts.append(self._with_target(alone, SparkRows(mine, names)))
+        return union(parts, self.names)
+
+    def _key_of(self, rows: SparkRows, variable: str, types: tuple[str, ...]) -> Column:
+        is_typed = rows.has(variable, TYPE_COLUMN)
+        of = rows.column(variable, TYPE_COLUMN) if is_typed else f.lit(types[0])
+        return _node_key(of, rows.column(variable))
+
+    def _reached(
+        self,
+        operator: plan.Expand | plan.ExpandAny,
+        steps: WalkSteps,
+        rows: SparkRows,
+        source: Column,
+    ) -> WalkSteps:
+        pairs = steps.data
         start, node, hops = self.names.many(3)
-        source = rows.column(operator.source)
         reached = rows.data.where(source.isNotNull()).select(source.alias(start)).distinct()
         reached = reached.select(start, f.col(start).alias(node), f.lit(0).alias(hops))
         if operator.hops_high is None:
+            edge = operator.edge if isinstance(operator, plan.Expand) else "|".join(operator.edges)
             raise UsageError(
                 "on Spark a traversal needs an upper bound: every hop is a join of the plan;"
-                f" write {operator.edge}{{{operator.hops_low},5}}"
+                f" write {edge}{{{operator.hops_low},5}}"
             )
         for hop in range(1, operator.hops_high + 1):
-            reached = self._hop(
-                reached, (start, node, hops), WalkSteps(pairs, steps.near, steps.far, {}), hop
-            )
+            reached = self._hop(reached, (start, node, hops), steps, hop)
         loops = self._loops(pairs, steps)
         is_loop = self.names.fresh()
         marked = reached.join(
@@ -244,6 +295,11 @@ class Walker:
         return pairs.where(f.col(steps.near) == f.col(steps.far)).select(
             f.col(steps.near).alias(near)
         )
+
+
+def _node_key(type_name: Column, node: Column) -> Column:
+    """Null for no node."""
+    return f.concat(type_name, f.lit(_APART), node)
 
 
 def _alike(operator: plan.ExpandAny) -> list[tuple[tuple[str, str], list[plan.Expand]]]:

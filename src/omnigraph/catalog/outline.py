@@ -7,7 +7,7 @@ edges between them, so that a query can walk from one to the other.
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -91,6 +91,8 @@ def words_of(text: str) -> frozenset[str]:
 def _score(owner: NodeType | EdgeType, asked: frozenset[str]) -> int:
     """A name counts more than a property, and a property more than an enum value."""
     score = 4 * _count_met(words_of(owner.name), asked)
+    if isinstance(owner, NodeType):
+        score += 4 * _count_met(words_of(" ".join(owner.implements)), asked)
     score += _count_met(words_of(_description_of(owner)), asked)
     for each in owner.properties:
         score += 2 * _count_met(words_of(each.name), asked)
@@ -161,7 +163,7 @@ _KEYS = _Detail(has_descriptions=False, only_keys=True)
 
 def _write(catalog: Catalog, names: Sequence[str], detail: _Detail) -> SchemaOutline:
     lines = [_line(catalog, name, detail) for name in _in_order(catalog, names)]
-    text = "\n".join(lines)
+    text = "\n".join((*_interfaces(catalog, names, detail), *lines))
     return SchemaOutline(text, estimate_tokens(text), tuple(names))
 
 
@@ -180,12 +182,23 @@ def _in_order(catalog: Catalog, names: Sequence[str]) -> list[str]:
     return [each.name for each in _types_of(catalog) if each.name in wanted]
 
 
+def _interfaces(catalog: Catalog, names: Sequence[str], detail: _Detail) -> Iterator[str]:
+    """What the nodes that are shown implement: a query may name it instead of all of them."""
+    shown = [node for name in names if (node := catalog.node(name)) is not None]
+    implemented = {each for node in shown for each in node.implements}
+    for interface in catalog.interfaces:
+        if interface.name in implemented:
+            held = () if detail.only_keys else interface.properties
+            body = "  ".join(f"{each.name}: {each.type}" for each in held)
+            yield f"interface {interface.name} {{ {body} }}"
+
+
 def _line(catalog: Catalog, name: str, detail: _Detail) -> str:
     node, edge = catalog.node(name), catalog.edge(name)
     owner = node or edge
     assert owner is not None, name
     key = owner.key
-    head = f"node {name}" if edge is None else _edge_head(edge)
+    head = _node_head(owner) if isinstance(owner, NodeType) else _edge_head(owner)
     shown = [each for each in owner.properties if not detail.only_keys or each.name in key]
     held = detail.samples.get(name, {})
     parts = [_property(each, key, held.get(each.name, ()), detail) for each in shown]
@@ -194,6 +207,11 @@ def _line(catalog: Catalog, name: str, detail: _Detail) -> str:
     line = f"{head} {{ {body} }}" if body or edge is None else head
     description = _description_of(owner) if detail.has_descriptions else ""
     return f"{line}  // {description}" if description else line
+
+
+def _node_head(node: NodeType) -> str:
+    implements = f" implements {', '.join(node.implements)}" if node.implements else ""
+    return f"node {node.name}{implements}"
 
 
 def _edge_head(edge: EdgeType) -> str:

@@ -55,6 +55,25 @@ def test_a_question_shows_what_its_words_touch_and_what_joins_it(
     assert set(outline_schema(CATALOG, question=question).types) == types
 
 
+def test_interfaces_are_shown_with_what_implements_them_and_found_by_their_names() -> None:
+    catalog = compiled(
+        """
+        interface Message { length: I32 }
+        interface Unused { x: I32 }
+        node Post implements Message { slug: String @key }
+        node Comment implements Message { slug: String @key }
+        node Tag { name: String @key }
+        """
+    )
+    found = outline_schema(catalog, question="which messages are long?")
+    assert found.text.splitlines() == [
+        "interface Message { length: I32 }",
+        "node Comment implements Message { length: I32  slug: String @key }",
+        "node Post implements Message { length: I32  slug: String @key }",
+    ]
+    assert [each.implements for each in compiled(found.text).nodes] == [("Message",)] * 2
+
+
 def test_words_that_touch_nothing_show_everything() -> None:
     everything = outline_schema(CATALOG)
     assert outline_schema(CATALOG, question="xyzzy") == everything

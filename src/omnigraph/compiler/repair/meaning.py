@@ -420,8 +420,11 @@ def _unbound(_: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Propo
         yield (TextEdit(span.start, span.start, f"{binding[1]}  "),)
 
 
-def _rebound(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """U3: a binding below the traversal that read its variable otherwise."""
+def _rebound(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
+    """U3: a binding that keeps some of several types, or below a traversal that read another."""
+    binding = re.compile(r"(\$\w+)\s*:\s*(\w+)(?!\s*[|{])").match(program.masked, span.start)
+    if binding is not None and fault.hint is not None and "@type" in fault.hint:
+        yield (TextEdit(*binding.span(), f'{binding[1]}.@type = "{binding[2]}"'),)
     yield from _move_up(program, program.slice(span))
 
 
@@ -444,7 +447,7 @@ def _limit(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Propo
 
 def _undirected(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
     """T22: an edge between two types has no need of `<…>`."""
-    for match in program.near(r"<\s*(\w+)\s*>", span):
+    for match in program.near(r"<\s*(\w+(?:\s*\|\s*\w+)*)\s*>", span):
         yield (TextEdit(*match.span(), match[1]),)
 
 

@@ -136,13 +136,13 @@ class _Block:
         if types:
             return types
         message = f"there is no node type '{name.text}'"
-        hint = suggest(name.text, (each.name for each in catalog.nodes))
+        known = [each.name for each in catalog.nodes]
+        known += [each.name for each in catalog.interfaces]
+        hint = suggest(name.text, known)
         if any(each.name == name.text for each in catalog.interfaces):
             hint = "it is an interface, and no node type implements it"
         elif catalog.edge(name.text) is not None:
             hint = "it is an edge type; walk it, as in `$a edge $b`"
-        known = [each.name for each in catalog.nodes]
-        known += [each.name for each in catalog.interfaces]
         problem = TypeProblem(
             QueryRule.T1,
             message,

@@ -167,14 +167,15 @@ def graph(
 
 
 @pytest.fixture(scope="module")
-def database(edges: list[tuple[str, str, str]]) -> duckdb.DuckDBPyConnection:
+def database(edges: list[tuple[str, str, str]]) -> Iterator[duckdb.DuckDBPyConnection]:
     made = duckdb.connect()
     for edge in ENDS:
         made.execute(f"CREATE TABLE {edge} (src TEXT, dst TEXT)")
         pairs = [[a, b] for name, a, b in edges if name == edge]
         made.executemany(f"INSERT INTO {edge} VALUES (?, ?)", pairs)
     made.execute(VIEWS)
-    return made
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

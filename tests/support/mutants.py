@@ -942,7 +942,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/query/expand_any.py",
         (
             "a neighbour counts once for each edge that leads to it",
-            "        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES and found:\n",
+            "        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES:\n",
             "        if False:\n",
             "tests/pipeline/test_several_types.py::test_a_read_of_several_types",
         ),

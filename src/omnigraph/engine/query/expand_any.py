@@ -20,8 +20,8 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import expand as single, walk
 from omnigraph.engine.query.csr import Adjacency, build_neighbours
 from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat, pieces_of
-from omnigraph.engine.query.rows import UNBOUND, Ordinals
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
+from omnigraph.engine.query.rows import UNBOUND, Ordinals, Rows
 from omnigraph.engine.query.typed_rows import TypedRows, rows_of_type
 from omnigraph.errors import QueryMemoryExceeded
 
@@ -64,16 +64,34 @@ def _one_hop(operator: plan.ExpandAny, execution: Execution, frame: Frame) -> It
     pairs = zip(operator.ways, operator.walks, strict=True)
     for _, some in groupby(sorted(pairs, key=_types), key=_types):
         meeting = list(some)
-        found = [
+        found = (
             after
             for way, each in meeting
             for after in _walk_way(operator, way, each, numbered, execution)
-        ]
-        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES and found:
-            found = [_distinct(concat(found), operator.target)]
-        for after in found:
-            bound = {name: each for name, each in after.bound.items() if name != ROW}
-            yield Frame(after.count, bound)
+        )
+        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES:
+            yield from _distinct(operator, frame, found)
+        else:
+            yield from map(_without_number, found)
+
+
+def _without_number(frame: Frame) -> Frame:
+    return Frame(frame.count, {name: at for name, at in frame.bound.items() if name != ROW})
+
+
+def _distinct(operator: plan.ExpandAny, frame: Frame, found: Iterator[Frame]) -> Iterator[Frame]:
+    """Each target once for every input row. Nothing else is bound where no edge is."""
+    rows: Rows = UNBOUND
+    keys: list[Places] = []
+    for after in found:
+        target = after.bound[operator.target]
+        rows = target.rows
+        keys.append(after.bound[ROW].at.astype(np.int64) << 32 | target.at)
+    if keys:
+        pairs = walk.union([*keys, np.empty(0, np.int64)])
+        after = frame.pick(pairs >> 32)
+        bound = Bound(rows, pairs.astype(np.int32))
+        yield after if operator.closes else after.bind({operator.target: bound})
 
 
 def _types(pair: tuple[ir.Way, plan.Expand]) -> tuple[str, str]:
@@ -106,13 +124,6 @@ def _walk_way(
                 way.edge, after.bound[operator.edge_variable]
             )
         yield after.bind(joined)
-
-
-def _distinct(frame: Frame, target: str) -> Frame:
-    """Each target once for every input row."""
-    keys = frame.bound[ROW].at.astype(np.int64) << 32 | frame.bound[target].at
-    firsts = np.unique(keys, return_index=True)[1]
-    return frame if len(firsts) == frame.count else frame.pick(np.sort(firsts))
 
 
 # ── several hops ─────────────────────────────────────────────────────────────────────────────────
@@ -210,7 +221,7 @@ class _Search:
         return mask, bound.pick(mask)
 
     def _adjacency(self) -> tuple[_Numbering, Adjacency]:
-        """Built once; each way's own adjacency is cached with its tables."""
+        """Of all ways, cached for as long as their tables stay."""
         if self._made is None:
             view, ways = self.execution.view, self.operator.ways
             walked = {name for each in ways for name in (each.source_type, each.target_type)}
@@ -218,18 +229,26 @@ class _Search:
             names = sorted(walked.union(self.operator.target_types))
             counts = [len(view.node(each).resident) for each in names]
             offsets = np.cumsum([0, *counts])
-            self.execution.memory.check("expand", int(offsets[-1]) * 8)
             numbering = _Numbering(tuple(names), offsets)
-            near: list[Ordinals] = []
-            far: list[Ordinals] = []
-            for each in ways:
-                check_cancelled()
-                own = single.adjacency_of(each.edge, each.direction, self.execution)
-                self.execution.memory.check("expand", 4 * own.nbytes)
-                degrees = np.diff(own.starts)
-                starts = np.repeat(np.arange(len(degrees), dtype=np.int32), degrees)
-                near.append(numbering.of(each.source_type, starts))
-                far.append(numbering.of(each.target_type, own.targets))
-            whole = build_neighbours(int(offsets[-1]), np.concatenate(near), np.concatenate(far))
+            states = [view.node(each).state for each in names]
+            states += [view.edge(each).state for each in self.operator.edges]
+            key = ("ways", ways, tuple(names), tuple(states))
+            whole = view.cache.get_or_build(key, partial(self._build, numbering))
             self._made = numbering, whole
         return self._made
+
+    def _build(self, numbering: _Numbering) -> Adjacency:
+        """Each way's own adjacency is cached as well."""
+        node_count = int(numbering.offsets[-1])
+        self.execution.memory.check("expand", node_count * 8)
+        near: list[Ordinals] = []
+        far: list[Ordinals] = []
+        for each in self.operator.ways:
+            check_cancelled()
+            own = single.adjacency_of(each.edge, each.direction, self.execution)
+            self.execution.memory.check("expand", 4 * own.nbytes)
+            degrees = np.diff(own.starts)
+            starts = np.repeat(np.arange(len(degrees), dtype=np.int32), degrees)
+            near.append(numbering.of(each.source_type, starts))
+            far.append(numbering.of(each.target_type, own.targets))
+        return build_neighbours(node_count, np.concatenate(near), np.concatenate(far))

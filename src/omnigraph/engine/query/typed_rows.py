@@ -74,6 +74,8 @@ class TypedRows:
         number = np.where(at < 0, -1, at % count)
         if name == TYPE_COLUMN:
             return gather(self._names, number)
+        if len(at) and number[0] >= 0 and (number == number[0]).all():
+            return self._parts[int(number[0])].take(name, (at // count).astype(np.int32))
         pieces: list[Array] = []
         places = np.full(len(at), -1, np.int64)
         taken = 0

@@ -102,12 +102,12 @@ def search(
         parts = [_hop(adjacency, rows[each], nodes[each]) for each in _cut(adjacency, nodes)]
         if hop == hops_low == 1:
             found += [keys[np.isin(keys, visited)] for keys in parts]  # loops at the start
-        fresh = _union([_minus(keys, visited) for keys in parts])
+        fresh = union([_minus(keys, visited) for keys in parts])
         if hop >= hops_low:
             found.append(fresh)
         if not len(fresh):
             break
-        visited = _union([visited, fresh])
+        visited = union([visited, fresh])
         rows, nodes = fresh >> 32, fresh.astype(np.int32)
     whole = np.concatenate(found) if found else np.empty(0, np.int64)
     if len(found) > 1:
@@ -133,8 +133,8 @@ def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> Keys:
     return np.unique(_keys(rows[within], reached))
 
 
-def _union(parts: Sequence[Keys]) -> Keys:
-    """The union of sorted keys; the stable sort merges sorted runs."""
+def union(parts: Sequence[Keys]) -> Keys:
+    """Each of these keys once, sorted; the stable sort merges sorted runs."""
     if len(parts) == 1:
         return parts[0]
     keys = np.sort(np.concatenate([*parts, np.empty(0, np.int64)]), kind="stable")

@@ -20,6 +20,8 @@ def drop_unread(root: plan.Operator) -> plan.Operator:
             return replace(root, input=_rows(given, read))
         case plan.FilterColumns(given) | plan.SortColumns(given) | plan.Limit(given):
             return replace(root, input=drop_unread(given))
+        case plan.Union(left, right):
+            return replace(root, left=drop_unread(left), right=drop_unread(right))
         case _:
             return root
 

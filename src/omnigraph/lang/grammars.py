@@ -5,13 +5,30 @@ beside the grammar, under a name with a hash of the grammar text and of the vers
 of another text or another Lark are not found; the tables are then built in memory.
 """
 
+import gc
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import BinaryIO, Literal, cast
 
 import lark
 from lark import Lark
+
+
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """Tables are thousands of objects that all stay. Looking for garbage among them, and among all
+    that the process holds, takes longer than making them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +51,7 @@ class Grammar:
         tables = resources.files(self.package).joinpath(self.tables)
         if not tables.is_file():
             return self.build()
-        with tables.open("rb") as file:
+        with tables.open("rb") as file, collecting_nothing():
             return Lark.load(cast("BinaryIO", file))
 
     def build(self) -> Lark:

@@ -1,5 +1,6 @@
 """Tables that were kept parse as those that are made on the spot."""
 
+import gc
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from lark import Lark, Token, Tree, UnexpectedInput
 
-from omnigraph.lang.grammars import Grammar
+from omnigraph.lang.grammars import Grammar, collecting_nothing
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import GRAMMAR as QUERY
 from omnigraph.lang.query.printer import print_file
@@ -75,3 +76,15 @@ def test_tables_are_taken_if_they_are_of_this_text(
     toy.load().parse("b")
     (package / "grammar.lark").write_text('start: "c"')
     toy.load().parse("c")
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_loading_leaves_the_search_for_garbage_as_it_was(*, is_enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if is_enabled else gc.disable)()
+        with collecting_nothing():
+            assert not gc.isenabled()
+        assert gc.isenabled() is is_enabled
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -44,6 +44,7 @@ soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for f
 	OMNIGRAPH_DAMAGE_STRIDE=1 $(BIN)/pytest tests/faults/test_damage.py
 	OMNIGRAPH_POWER_CUTS=$(or $(CUTS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_power_cuts.py
 	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints,hostile_machines}.py tests/compat/test_migration_faults.py
+	OMNIGRAPH_FRONT=1 OMNIGRAPH_KILLS=$(or $(KILLS),300) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py -k in_a_bucket
 	OMNIGRAPH_SICK_ROUNDS=40 OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_sick_buckets.py
 	PYTHONPATH=tests $(BIN)/python -m support.fuzzing all --runs $(or $(RUNS),1000000) --seed $(or $(SEED),1)
 	OMNIGRAPH_GRAPH_EXAMPLES=500 $(BIN)/pytest tests/properties/test_graph_machine.py

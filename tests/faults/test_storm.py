@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.testing.invariants import check_graph
+from support.bucket_front import DyingFront, dying_front
 from support.bucket_server import serving_bucket
 from support.processes import Process, Returned, launch
 from support.publishing import Place
@@ -79,7 +81,13 @@ class Storm:
             process.finish(300)
 
 
-def run_storm(place: Place, folder: Path, kills: int, seconds_between: tuple[float, float]) -> None:
+def run_storm(
+    place: Place,
+    folder: Path,
+    kills: int,
+    seconds_between: tuple[float, float],
+    front: DyingFront | None = None,
+) -> None:
     seed = seed_wanted()
     print(f"seed {seed}: OMNIGRAPH_SEED={seed} repeats this storm")  # noqa: T201
     storm = Storm(place, folder, random.Random(seed))
@@ -88,9 +96,13 @@ def run_storm(place: Place, folder: Path, kills: int, seconds_between: tuple[flo
         storm.prepare()
         for _ in range(WORKERS):
             storm.begin()
+        if front is not None:
+            front.torment()
         for _ in range(kills):
             storm.kill(storm.chance.uniform(*seconds_between))
     finally:
+        if front is not None:
+            front.calm()
         storm.end()
 
     problems = judge(place, storm.notes)
@@ -119,6 +131,15 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path
 
 @pytest.mark.slow
 def test_the_same_holds_in_a_bucket(tmp_path: Path) -> None:
-    with serving_bucket() as options:
+    """The soak also kills and freezes the server of the bucket."""
+    with serving_bucket() as options, ExitStack() as stack:
+        front = None
+        if "OMNIGRAPH_FRONT" in os.environ:
+            server = options["aws_endpoint"]
+            front = stack.enter_context(dying_front(server, seed_wanted(), lives_s=(3, 12)))
+            options = {**options, "aws_endpoint": front.endpoint, "timeout": "5s"}  # noqa: PLW2901
         place = Place("s3://graphs/storm", options)
-        run_storm(place, tmp_path, kills_wanted(10), (0.2, 1.0))
+        pauses_s = (0.2, 1.0) if front is None else (0.5, 2.5)
+        run_storm(place, tmp_path, kills_wanted(10), pauses_s, front)
+        if front is not None:
+            print(f"the server died {front.deaths} times and froze {front.freezes}")  # noqa: T201

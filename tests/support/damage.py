@@ -38,6 +38,7 @@ READ: Final = "right"
 TYPED: Final = "typed error"
 WRONG: Final = "wrong answer that doctor notices"
 UNNOTICED: Final = "wrong answer that doctor does not notice"
+UNNAMED: Final = "typed error of a file that doctor does not name"
 CRASH: Final = "crash"
 
 
@@ -84,6 +85,21 @@ def doctor(root: Path) -> str:
     return "; ".join(map(str, findings))
 
 
+def is_named(file: str, what: str, said: str) -> bool:
+    """Does doctor say which file of a table is missing, empty or halved?
+
+    A version that is missing is named by its number. The graph cannot be opened without its
+    manifest and its schema files, so of these the error names the table, the file or the schema.
+    """
+    folder, _, name = file.rpartition("/")
+    if not file.startswith(("nodes/", "edges/")):
+        is_schema = file.startswith(("_schema", "__schema")) and "schema" in said
+        return is_schema or file.split("/", maxsplit=1)[0] in said or "flipped" in what
+    if what == "missing" and folder.endswith("_versions"):
+        return "has no version" in said
+    return name in said or "flipped" in what
+
+
 def run(root: Path, scratch: Path, *, flips: int, seed: int, stride: int) -> dict[str, object]:
     """Damage after damage, each on a graph that is otherwise whole."""
     shown, told = scratch / "shown", scratch / "told"
@@ -102,11 +118,15 @@ def run(root: Path, scratch: Path, *, flips: int, seed: int, stride: int) -> dic
         put_back(root, others if changed is None else {**others, name: changed})
         crash = in_child(lambda: told.write_text(examine(root, content)))
         kind = told.read_text() if crash is None else CRASH
-        if kind == WRONG:
+        if kind in (WRONG, TYPED):
             crash = in_child(lambda: told.write_text(doctor(root)))
-            kind = CRASH if crash else WRONG if told.read_text() else UNNOTICED
+            said = told.read_text()
+            if kind == WRONG:
+                kind = CRASH if crash else WRONG if said else UNNOTICED
+            elif crash or not is_named(name, what, said):
+                kind = CRASH if crash else UNNAMED
         kinds[kind] += 1
-        if kind in (CRASH, UNNOTICED):
+        if kind in (CRASH, UNNOTICED, UNNAMED):
             found.append({"file": name, "what": what, "kind": kind, "said": crash or ""})
     return {"files": len(files), "kinds": dict(kinds), "found": found}
 

@@ -1416,6 +1416,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "commit/manifest/commit_log.py",
+        (
+            "a history that goes in circles ends without notice",
+            'raise ManifestCorrupt(commit.id, reason="it is among its own ancestors")',
+            "return",
+            "tests/unit/commit/manifest/test_commit_log.py",
+        ),
+    ),
+    *_of(
         "server/cross_site.py",
         (
             "a page of another site writes",

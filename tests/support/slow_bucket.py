@@ -70,10 +70,10 @@ class Waits:
 class SlowBucket:
     """A proxy of an S3 server; `endpoint` takes its place in the storage options."""
 
-    def __init__(self, server: str, *, delay_s: float = DELAY_S) -> None:
-        host, _, port = server.removeprefix("http://").partition(":")
+    def __init__(self, server: str, *, delay_s: float = DELAY_S, port: int = 0) -> None:
+        host, _, served = server.removeprefix("http://").partition(":")
         self.delay_s = delay_s
-        self._target = (host, int(port))
+        self._target = (host, int(served))
         self._done: list[Request] = []
         self._lock = Lock()
         bucket = self
@@ -95,7 +95,7 @@ class SlowBucket:
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
                 pass
 
-        self._proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._proxy = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._proxy.daemon_threads = True
         self._thread = Thread(target=self._proxy.serve_forever, daemon=True)
 

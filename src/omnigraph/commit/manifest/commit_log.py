@@ -4,7 +4,7 @@ The commits stay Arrow rows until they are needed. A publish needs the head and 
 commit; decoding ten thousand commits would cost more than the publish itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.manifest.records import Commit, Extension, decode_commit, dump_json
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.jsontext import read_json
 
@@ -92,12 +93,22 @@ class CommitLog:
         Recovery and upkeep commits record none and change no schema. None if another program
         wrote the newest commit: only the schema files know then.
         """
-        commit = self.head
-        while commit is not None and commit.extension != Extension():
+        for commit in self.first_parents():
+            if commit.extension == Extension():
+                return None
             if commit.extension.schema_hash is not None:
                 return commit.extension.schema_hash
-            commit = None if commit.parent is None else self.find(commit.parent)
         return None
+
+    def first_parents(self) -> Iterator[Commit]:
+        """The head, its parent, the parent of that, and so on. Raises ManifestCorrupt."""
+        commit, seen = self.head, set[CommitId]()
+        while commit is not None:
+            if commit.id in seen:
+                raise ManifestCorrupt(commit.id, reason="it is among its own ancestors")
+            seen.add(commit.id)
+            yield commit
+            commit = None if commit.parent is None else self.find(commit.parent)
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """A commit of this branch's history, by id."""

@@ -131,13 +131,13 @@ class Manifest:
         """Raises HeadMoved if the head is another commit. Upkeep commits on top do not count."""
         if expected is None:
             return
-        commit = self.head
-        while commit is not None and commit.id != expected:
-            parent = commit.parent if commit.actor == UPKEEP else None
-            commit = None if parent is None else self.log.find(parent)
-        if commit is None:
-            actual = None if self.head is None else self.head.id
-            raise HeadMoved(self.branch, expected=expected, actual=actual)
+        for commit in self.log.first_parents():
+            if commit.id == expected:
+                return
+            if commit.actor != UPKEEP:
+                break
+        actual = None if self.head is None else self.head.id
+        raise HeadMoved(self.branch, expected=expected, actual=actual)
 
     def check_schema(self, expected: str | None) -> None:
         """Raises SchemaChanged if another schema than the expected one is in force."""

@@ -44,6 +44,7 @@ from omnigraph.commit.recovery.sidecar_store import find_sidecars, lock_keys_of,
 from omnigraph.engine.active_schema import ActiveSchema, read_active_schema
 from omnigraph.engine.maintain.blob_check import find_lost_blobs
 from omnigraph.engine.maintain.cleanup import DEBRIS_AGE_MS
+from omnigraph.engine.maintain.torn_files import find_torn_files
 from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.errors import (
@@ -224,7 +225,10 @@ def _check_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorF
         drift = inspect_drift(stores, manifest, pin) if pin.owner == branch else None
     except OmnigraphError as error:
         problem = f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
-        yield DoctorFinding(branch, pin.key, problem, REPAIR)
+        torn = ", ".join(find_torn_files(stores.objects, pin.path))
+        yield DoctorFinding(
+            branch, pin.key, f"{problem}; torn: {torn}" if torn else problem, REPAIR
+        )
         return
     if rows.num_rows != pin.row_count:
         problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"

@@ -1,11 +1,13 @@
 """A key finds the commit it was given to, in the log that is asked and in no other."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from omnigraph.commit.manifest.commit_log import CommitLog
 from omnigraph.commit.manifest.model import read_manifest
-from omnigraph.commit.manifest.records import Commit, Extension, Idempotency
+from omnigraph.commit.manifest.records import UPKEEP, Commit, Extension, Idempotency
 from omnigraph.commit.manifest.updates import encode_commits
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 
 SIDE = BranchName("side")
@@ -77,3 +79,15 @@ def test_every_key_is_found_whatever_it_is_made_of(
         log = after(log, *commits[cut:])
     for key in {each for each in keys if each is not None}:
         assert found(log, key) == f"C{keys.index(key)}"
+
+
+def test_a_commit_that_is_its_own_ancestor_is_damage_and_no_endless_walk() -> None:
+    upkeep = Extension(recovery={})
+    first = Commit(CommitId("C1"), MAIN, Version(1), CommitId("C2"), None, UPKEEP, 1, upkeep)
+    second = Commit(CommitId("C2"), MAIN, Version(2), CommitId("C1"), None, UPKEEP, 2, upkeep)
+    rows = encode_commits([first, second], branch=MAIN, head=second)
+    manifest = read_manifest(rows, branch=MAIN, version=Version(1))
+    with pytest.raises(ManifestCorrupt, match="its own ancestors"):
+        _ = manifest.log.schema_hash
+    with pytest.raises(ManifestCorrupt, match="its own ancestors"):
+        manifest.check_head(CommitId("C9"))

@@ -60,6 +60,14 @@ class Storm:
         self.running.append(process)
         self.prepare()
 
+    def await_first_write(self) -> None:
+        """On a busy machine every worker could be dead before its first write is acknowledged."""
+        for _ in range(600):
+            notes = [each for note in self.notes for each in self.folder.glob(f"{note.stem}.*")]
+            if any('"told"' in each.read_text() for each in notes):
+                return
+            time.sleep(0.1)
+
     def kill(self, after_s: float) -> None:
         """Kill a worker, frozen for a while or not, and start another."""
         chance = self.chance
@@ -96,6 +104,7 @@ def run_storm(
         storm.prepare()
         for _ in range(WORKERS):
             storm.begin()
+        storm.await_first_write()
         if front is not None:
             front.torment()
         for _ in range(kills):

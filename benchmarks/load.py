@@ -27,7 +27,7 @@ from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.opening import create
 from omnigraph.pipeline.spark.connect import find_server, start_server, stop_server
 
-INGEST_MAX, WHOLE_MAX, GROWTH_MAX, MERGE_MAX, PARQUET_MAX = 1.0, 4.0, 4.5, 2.0, 3.0
+INGEST_MAX, WHOLE_MAX, GROWTH_MAX, MERGE_MAX, PARQUET_MAX, FILES_MAX = 1.0, 4.0, 4.5, 2.0, 3.0, 2.5
 MEMORY_MB_MAX, CORES_MIN, COLD_S_MAX, WARM_S_MAX, CONNECT_S_MAX = 100, 1.6, 12.0, 1.5, 5.0
 CONNECT_PORT = 15_402
 
@@ -163,6 +163,21 @@ class Bench:
             at_most("load from Parquet", took.whole_s, "ladybug", rival_s, PARQUET_MAX),
         ]
 
+    def files(self) -> list[Figure]:
+        """Many small CSV files as one commit, by a command that starts cold."""
+        many = load_input.write_many(self.folder / "files", self.size)
+        pipeline = self.folder / "pipeline.yaml"
+        pipeline.write_text(many.pipeline)
+        uri = str(self.folder / "graph")
+        create(uri, many.schema)
+        whole_s = timed(lambda: _cli("pipeline", "run", uri, str(pipeline)))
+        rival_s = timed(lambda: load_rivals.ladybug_copies(many, self.folder / "ladybug"))
+        name = f"{len(many.nodes) + len(many.edges)} CSV files, the whole command"
+        return [
+            Figure("ladybug COPY of the same files", rival_s),
+            at_most(name, whole_s, "ladybug", rival_s, FILES_MAX),
+        ]
+
     def tiny(self) -> list[Figure]:
         source = load_input.write_tiny(self.folder / "tiny.jsonl")
         uri = str(self.folder / "tiny")
@@ -217,6 +232,7 @@ SECTIONS: dict[str, Callable[[Bench], list[Figure]]] = {
     "cores": Bench.cores,
     "merge": Bench.merge,
     "tables": Bench.tables,
+    "files": Bench.files,
     "tiny": Bench.tiny,
 }
 

@@ -122,3 +122,56 @@ def write_parquet(folder: Path, size: Size) -> tuple[Path, Path]:
     edges = pa.table({"from": sources, "to": targets, "weight": weights})
     pq.write_table(edges, folder / "knows.parquet")
     return folder / "people.parquet", folder / "knows.parquet"
+
+
+NODE_FILES, EDGE_FILES = 10, 21
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Many small CSV files, one for each type of nodes and of edges."""
+
+    nodes: tuple[Path, ...]
+    edges: tuple[tuple[Path, str, str], ...]
+    """Each with the types at its ends."""
+
+    @property
+    def schema(self) -> str:
+        nodes = (
+            f"node {path.stem} {{ name: String @key  age: I64?  note: String? }}"
+            for path in self.nodes
+        )
+        edges = (
+            f"edge {path.stem}: {source} -> {target} {{ weight: F64? }}"
+            for path, source, target in self.edges
+        )
+        return "\n".join([*nodes, *edges])
+
+    @property
+    def pipeline(self) -> str:
+        nodes = (f"  - {{data: {path}, type: {path.stem}}}" for path in self.nodes)
+        edges = (f"  - {{data: {path}, edge: {path.stem}}}" for path, _, _ in self.edges)
+        return "\n".join(["mode: append", "inputs:", *nodes, *edges, ""])
+
+
+def write_many(folder: Path, size: Size) -> Many:
+    folder.mkdir()
+    draw = random.Random(5)
+    each = size.nodes // NODE_FILES
+    nodes = []
+    for kind in range(NODE_FILES):
+        path = folder / f"T{kind}.csv"
+        rows = (f"{plain_key(n)},{n % 90},some text about {n}\n" for n in range(each))
+        path.write_text("name,age,note\n" + "".join(rows))
+        nodes.append(path)
+    edges = []
+    count = size.nodes * size.edges_per_node // EDGE_FILES
+    for kind in range(EDGE_FILES):
+        path = folder / f"E{kind}.csv"
+        ends = (
+            f"{plain_key(draw.randrange(each))},{plain_key(draw.randrange(each))}"
+            for _ in range(count)
+        )
+        path.write_text("from,to,weight\n" + "".join(f"{pair},0.5\n" for pair in ends))
+        edges.append((path, f"T{kind % NODE_FILES}", f"T{kind * 3 % NODE_FILES}"))
+    return Many(tuple(nodes), tuple(edges))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 from lance.fragment import write_fragments
+from load_input import Many
 
 ROWS_PER_FILE = 100_000
 _DATA = pa.struct(
@@ -126,6 +127,22 @@ def ladybug_copy(people: Path, knows: Path, folder: Path) -> None:
     connection.execute("create rel table Knows(from Person to Person, weight double)")
     connection.execute(f"copy Person from '{people}'")
     connection.execute(f"copy Knows from '{knows}'")
+    connection.close()
+
+
+def ladybug_copies(many: Many, folder: Path) -> None:
+    import ladybug  # noqa: PLC0415 - only where it is measured
+
+    connection = ladybug.Connection(ladybug.Database(str(folder)))
+    for path in many.nodes:
+        columns = "name string primary key, age int64, note string"
+        connection.execute(f"create node table {path.stem}({columns})")
+        connection.execute(f"copy {path.stem} from '{path}' (header=true)")
+    for path, source, target in many.edges:
+        connection.execute(
+            f"create rel table {path.stem}(from {source} to {target}, weight double)"
+        )
+        connection.execute(f"copy {path.stem} from '{path}' (header=true)")
     connection.close()
 
 

@@ -86,6 +86,15 @@ QUESTIONS = {
              SELECT name, name FROM person UNION SELECT a, dst FROM far JOIN knows ON src = b
            ) SELECT a, count(*) FROM far GROUP BY a""",
     ),
+    "how far everyone is": (
+        """match { $p: Person { name: "p0" }  shortest { $p <knows>{0,9} $q } as $way }
+           return { $q.name, length($way) as far, len(nodes($way)) - 1 as steps }""",
+        """WITH RECURSIVE tie AS (
+             SELECT src AS a, dst AS b FROM knows UNION SELECT dst, src FROM knows
+           ), far(b, n) AS (
+             SELECT 'p0', 0 UNION SELECT tie.b, n + 1 FROM far JOIN tie ON a = far.b WHERE n < 9
+           ) SELECT b, min(n), min(n) FROM far GROUP BY b""",
+    ),
 }
 
 

@@ -101,6 +101,14 @@ def test_the_driver_ranks_and_a_limit_is_needed(
         on_spark.query(near % "$b: Ant $b eats $a", {"v": [3, 0]})
 
 
+def test_paths_are_refused_on_spark(spark: SparkSession, graph: LocalGraph) -> None:
+    walked = "query q() { match { $a: Ant  shortest { $a eats{1,2} $b } as $p } return { %s } }"
+    on_spark = graph.spark(spark)
+    with pytest.raises(UsageError, match="shortest paths are found in the process"):
+        on_spark.query(walked % "length($p) + 1 as n")
+    assert on_spark.query(walked % "$b.code").count()
+
+
 def test_faults_of_a_query_are_told_before_spark_runs(
     spark: SparkSession, graph: LocalGraph
 ) -> None:

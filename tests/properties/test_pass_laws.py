@@ -26,7 +26,7 @@ from omnigraph.lang.source import Source
 from support.graphs import INSTANT_MS, ONE_TYPE, TWO_TYPES, catalogs, dense_graph, graphs
 from support.interpreter import Graph, run
 from support.plan_interpreter import run_plan
-from support.queries import filtered_scans, parameter_values, reads, walks
+from support.queries import filtered_scans, parameter_values, paths, reads, walks
 from support.steps import format_read
 from support.texts import as_text
 
@@ -125,6 +125,14 @@ def test_walks_find_the_same_from_either_end(query: Read, values: Mapping[str, V
     for seed in range(8):
         case = Case(TWO_TYPES, query, dense_graph(TWO_TYPES, seed), dict(values))
         case.check(case.answer(ordered))
+
+
+@settings(PATIENT, max_examples=60)
+@given(paths(TWO_TYPES), st.integers(0, 7))
+def test_shortest_paths_are_found_whatever_is_done_first(query: Read, seed: int) -> None:
+    case = Case(TWO_TYPES, query, dense_graph(TWO_TYPES, seed), {})
+    check_rewrites(case)
+    check_plans(case)
 
 
 @settings(PATIENT, max_examples=150)

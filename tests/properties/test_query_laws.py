@@ -37,7 +37,7 @@ from support.graphs import (
     graphs,
 )
 from support.interpreter import run
-from support.queries import parameter_values, reads
+from support.queries import parameter_values, paths, reads
 from support.steps import format_read
 from support.worlds import Shape, World, write_world
 
@@ -156,6 +156,18 @@ def test_every_way_of_running_a_read_answers_as_the_interpreter(
     assume(expected or data.draw(st.integers(0, 5)) == 0)
     for access in AccessMode:
         check(query, world, values, access)
+
+
+@settings(PATIENT)
+@given(st.data())
+def test_shortest_paths_are_those_of_the_interpreter(
+    worlds: list[World], data: st.DataObject
+) -> None:
+    query = data.draw(paths(CATALOG))
+    note(format_read(query))
+    world = data.draw(st.sampled_from(worlds))
+    for access in AccessMode:
+        check(query, world, {}, access)
 
 
 @settings(PATIENT)

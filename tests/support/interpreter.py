@@ -140,6 +140,12 @@ class Execution:
             case ir.IdOf(variable):
                 element = row[variable]
                 return None if element is None else element.id
+            case ir.PathOf(part, source, target):
+                start, end = row[source.variable], row[target.variable]
+                nodes = None if start is None or end is None else self.path(operand, start, end)
+                if nodes is None or part is ir.PathPart.NODES:
+                    return nodes
+                return len(nodes) - 1
             case ir.PropertyOf(variable, "id"):
                 element = row[variable]
                 return None if element is None else element.id
@@ -161,6 +167,28 @@ class Execution:
                 return self.truth(condition, row)
             case _:
                 assert_never(operand)
+
+    def path(self, path: ir.PathOf, start: Element, end: Element) -> tuple[str, ...] | None:
+        """The ids of a shortest path, the smallest ones seen from its end; None if there is none.
+
+        The definition, without a search: all walks of a length, as long as none leads there.
+        """
+        hop = ir.Expand("", path.edge, path.direction, "", start.type_name)
+        walks: list[tuple[Element, ...]] = [(start,)]
+        for length in range((HOPS_MAX if path.hops_high is None else path.hops_high) + 1):
+            found = [walk for walk in walks if walk[-1] == end and length >= path.hops_low]
+            if found:
+                best = min(tuple(each.id for each in reversed(walk)) for walk in found)
+                return best[::-1]
+            seen = {each for walk in walks for each in walk}
+            longer = [
+                (*walk, other)
+                for walk in walks
+                for other, _, _ in self.neighbours(hop, walk[-1])
+                if other not in seen or (length == 0 and other == start == end)
+            ]
+            walks = list(dict.fromkeys(longer))
+        return None
 
     def object(self, shown: ir.ObjectOf, row: Row) -> Value:
         """The values of an object, in the order of its fields."""

@@ -1065,6 +1065,21 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/paths.py",
+        (
+            "paths: any of several is taken",
+            "nearer[ids.index(min(ids))]",
+            "nearer[ids.index(max(ids))]",
+            "tests/properties/test_query_laws.py::test_shortest_paths_are_those_of_the_interpreter",
+        ),
+        (
+            "paths: a loop counts nothing",
+            "loops = int(source == target and self._path.hops_low > 0)",
+            "loops = 0",
+            "tests/properties/test_query_laws.py::test_shortest_paths_are_those_of_the_interpreter",
+        ),
+    ),
+    *_of(
         "pipeline/checks/arrow_joins.py",
         (
             "joins: a replaced row still counts",

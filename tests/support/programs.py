@@ -141,6 +141,7 @@ _simple_clauses: st.SearchStrategy[ast.Clause] = st.one_of(
         undirected=st.booleans(),
         hops=st.none() | st.builds(ast.Hops, _counts, st.none() | _counts),
         target=_variables,
+        path=st.none() | _variables,
     ),
     st.builds(ast.Filter, conditions),
 )

@@ -50,6 +50,8 @@ from omnigraph.compiler.ir import (
     Output,
     Parameter,
     ParameterRef,
+    PathOf,
+    PathPart,
     PropertyOf,
     Rank,
     Read,
@@ -72,6 +74,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BoundVariable, share
 from omnigraph.compiler.resolve.operands import identity_of
+from omnigraph.compiler.resolve.paths import IDS as STRINGS
 from omnigraph.compiler.typecheck import TypeProblem, aggregate_type
 from omnigraph.lang.source import NOWHERE
 from support.graphs import IDS, SCALARS, values
@@ -154,6 +157,41 @@ def filtered_scans(draw: DrawFn, catalog: Catalog) -> Read:
     output = Output("id", IdOf(scan.variable), STRING)
     parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     return Read("filtered", parameters, tuple(steps), (output,))
+
+
+@st.composite
+def paths(draw: DrawFn, catalog: Catalog) -> Read:
+    """Shortest paths over an edge within one type, often with a condition on their lengths."""
+    edge = draw(st.sampled_from([each for each in catalog.edges if each.source == each.target]))
+    direction = draw(st.sampled_from(Direction))
+    low, high = draw(st.sampled_from([(0, 2), (1, 1), (1, 3), (2, 4), (1, None)]))
+    steps: list[Step] = [
+        Scan("a", edge.source),
+        Expand("a", edge.name, direction, "b", edge.source, low, high),
+    ]
+    length, nodes = (
+        PathOf(part, IdOf("a"), IdOf("b"), edge.name, direction, low, high, kind)
+        for part, kind in ((PathPart.LENGTH, I64), (PathPart.NODES, STRINGS))
+    )
+    if draw(st.booleans()):
+        comparator = draw(st.sampled_from(Comparator))
+        steps.append(Where(Compare(length, comparator, Constant(draw(st.integers(0, 3)), I64))))
+    if draw(st.booleans()):
+        known = Constant(draw(st.sampled_from(IDS)), STRING)
+        steps.append(Where(Compare(IdOf(draw(st.sampled_from("ab"))), Comparator.EQ, known)))
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    if draw(st.integers(0, 3)) == 0:
+        farthest = Aggregate(AggregateFunction.MAX, length, distinct=False, type=I64.optional())
+        grouped = (Output("a", IdOf("a"), STRING), Output("far", farthest, I64.optional()))
+        return Read("paths", parameters, tuple(steps), grouped)
+    outputs = (
+        Output("a", IdOf("a"), STRING),
+        Output("b", IdOf("b"), STRING),
+        Output("length", length, I64),
+        Output("nodes", nodes, STRINGS),
+    )
+    order = (Ordering(length), Ordering(0), Ordering(1)) if draw(st.booleans()) else ()
+    return Read("paths", parameters, tuple(steps), outputs, order, 3 if order else None)
 
 
 @st.composite

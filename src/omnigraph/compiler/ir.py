@@ -100,6 +100,32 @@ class IdOf:
     span: Span = field(default=NOWHERE, compare=False)
 
 
+class PathPart(StrEnum):
+    LENGTH = "length"
+    """How many edges it has."""
+    NODES = "nodes"
+    """The ids of its nodes, the two ends among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathOf:
+    """A part of a shortest path from one node to another along edges of one type.
+
+    Of several such paths it is the one whose ids come first, compared from the end backwards.
+    """
+
+    part: PathPart
+    source: IdOf
+    target: IdOf
+    edge: str
+    direction: "Direction"
+    """From the source."""
+    hops_low: int
+    hops_high: int | None
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Now:
     """The one instant of this execution."""
@@ -181,7 +207,7 @@ class Truth:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Operand = Constant | ParameterRef | PropertyOf | IdOf | Now | Computed | Choice | Truth
+Operand = Constant | ParameterRef | PropertyOf | IdOf | PathOf | Now | Computed | Choice | Truth
 """What can be evaluated for one row."""
 
 

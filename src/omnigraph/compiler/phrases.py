@@ -15,6 +15,7 @@ from omnigraph.compiler.ir import (
     Computed,
     Condition,
     Constant,
+    Direction,
     Function,
     IdOf,
     Member,
@@ -25,6 +26,7 @@ from omnigraph.compiler.ir import (
     ObjectOf,
     Operand,
     ParameterRef,
+    PathOf,
     PropertyOf,
     Rank,
     Rrf,
@@ -61,6 +63,8 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return f"{variable_text(variable)}.{name}"
         case IdOf(variable) | ObjectOf(variable):
             return variable_text(variable)
+        case PathOf():
+            return _path_text(expression)
         case Now():
             return "now()"
         case Computed() | Choice() | Truth():
@@ -76,6 +80,14 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return _call("rrf", first, second, k)
         case _:
             assert_never(expression)
+
+
+def _path_text(path: PathOf) -> str:
+    source, target = variable_text(path.source.variable), variable_text(path.target.variable)
+    arrow = {Direction.OUT: "-{}->", Direction.IN: "<-{}-", Direction.BOTH: "-{}-"}[path.direction]
+    high = "" if path.hops_high is None else path.hops_high
+    walked = arrow.format(f"{path.edge}{{{path.hops_low},{high}}}")
+    return f"{path.part}(shortest {source} {walked} {target})"
 
 
 def hops_text(low: int, high: int | None) -> str:

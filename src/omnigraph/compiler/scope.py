@@ -31,6 +31,7 @@ from omnigraph.compiler.ir import (
     Operand,
     Optionally,
     ParameterRef,
+    PathOf,
     PropertyOf,
     Rank,
     Read,
@@ -65,6 +66,9 @@ def leaves_of(operand: Operand) -> Iterator[Operand]:
             yield from leaves_of(otherwise)
         case Truth(condition):
             yield from operands_of(condition)
+        case PathOf(_, source, target):
+            yield source
+            yield target
         case Constant() | ParameterRef() | PropertyOf() | IdOf() | Now():
             yield operand
         case _:

@@ -27,6 +27,7 @@ from omnigraph.compiler.ir import (
     Now,
     Operand,
     ParameterRef,
+    PathOf,
     PropertyOf,
     Rrf,
     StringTest,
@@ -71,6 +72,8 @@ def describe(operand: Operand) -> str:
             return f"`${variable}.{name}` ({value_type})"
         case IdOf(variable):
             return f"the node `${variable}`"
+        case PathOf(part, type=value_type):
+            return f"the {part} of a path ({value_type})"
         case Now():
             return "`now()` (DateTime)"
         case Computed(function, type=value_type):

@@ -42,6 +42,7 @@ from omnigraph.compiler.ir import (
     Operand,
     Optionally,
     ParameterRef,
+    PathOf,
     PropertyOf,
     Rank,
     Read,
@@ -145,7 +146,7 @@ def fold_operand(operand: Operand) -> Operand:
             return replace(operand, branches=kept, otherwise=rest)
         case Truth(condition):
             return replace(operand, condition=_fold_operands(condition))
-        case Constant() | ParameterRef() | PropertyOf() | IdOf() | Now():
+        case Constant() | ParameterRef() | PropertyOf() | IdOf() | PathOf() | Now():
             return operand
         case _:
             assert_never(operand)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.compiler.ir import WILDCARD_PREFIX, Operand, Parameter
+from omnigraph.compiler.ir import WILDCARD_PREFIX, Direction, Operand, Parameter
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
@@ -110,6 +110,18 @@ class BoundVariable:
         return len(self.types) > 1
 
 
+@dataclass(frozen=True, slots=True)
+class ShortestWalk:
+    """What a shortest path follows, from the variable on the left to the one on the right."""
+
+    source: str
+    target: str
+    edge: str | None
+    """None when the traversal was wrong and has been reported."""
+    direction: Direction
+    hops: tuple[int, int | None]
+
+
 @dataclass
 class BlockScope:
     """The variables of one block, within those of the blocks around it."""
@@ -117,6 +129,8 @@ class BlockScope:
     outer: "BlockScope | None" = None
     variables: dict[str, BoundVariable] = field(default_factory=dict)
     """Those this block binds, those its optional blocks handed out included."""
+    paths: dict[str, "ShortestWalk"] = field(default_factory=dict)
+    """The shortest paths of this block by name; they are no nodes and no edges."""
     sealed: set[str] = field(default_factory=set)
     """Variables of `not` blocks below: local to them, so they must not be bound here later."""
 
@@ -128,6 +142,12 @@ class BlockScope:
                 return found
             scope = scope.outer
         return None
+
+    def find_path(self, name: str) -> "ShortestWalk | None":
+        found = self.paths.get(name)
+        if found is None and self.outer is not None:
+            return self.outer.find_path(name)
+        return found
 
     def find_outer(self, name: str) -> BoundVariable | None:
         return None if self.outer is None else self.outer.find(name)

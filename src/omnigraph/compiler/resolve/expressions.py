@@ -30,6 +30,7 @@ from omnigraph.compiler.ir import (
     NullTest,
     Operand,
     ParameterRef,
+    PathPart,
     StringMatch,
     TextMatch,
     Truth,
@@ -42,6 +43,7 @@ from omnigraph.compiler.resolve.conditions import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.operands import misplaced, resolve_leaf
+from omnigraph.compiler.resolve.paths import find_path, part_of
 from omnigraph.compiler.resolve.search import resolve_text_match
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import TypeProblem, describe
@@ -108,6 +110,13 @@ def _resolve_all(
 
 def _resolve_call(call: ast.Call, scope: BlockScope, context: Context) -> Operand | None:
     name, span = call.function.text, call.span
+    path = find_path(call, scope)
+    if path is not None:
+        return part_of(path, call, scope)
+    if name == PathPart.NODES:
+        hint = "bind one: `shortest { $a edge{1,6} $b } as $path`"
+        context.report(TypeProblem(QueryRule.E1, "`nodes` takes a path", hint), call.span)
+        return None
     problem = functions.find_arity_problem(name, len(call.arguments))
     if problem is not None:
         context.report(problem, call.function.span)

@@ -194,6 +194,9 @@ def _unknown_variable(variable: ast.Variable, scope: BlockScope, context: Contex
         return TypeProblem(
             QueryRule.U4, "`$_` stands for any node and cannot be read", "give it a name"
         )
+    if scope.find_path(name) is not None:
+        hint = f"write `length(${name})` or `nodes(${name})`"
+        return TypeProblem(QueryRule.U21, f"`${name}` is a path and no value itself", hint)
     message = f"`${name}` is neither a declared parameter nor bound above"
     return TypeProblem(
         QueryRule.U4,

@@ -37,6 +37,7 @@ from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Contex
 from omnigraph.compiler.resolve.expressions import resolve_condition, resolve_operand
 from omnigraph.compiler.resolve.mentions import mentioned_names
 from omnigraph.compiler.resolve.outputs import resolve_aggregate
+from omnigraph.compiler.resolve.paths import bind_path
 from omnigraph.compiler.resolve.variables import (
     close_optional,
     close_test,
@@ -83,7 +84,10 @@ class _Block:
             case ast.Binding():
                 self._add_binding(clause)
             case ast.Traversal():
-                self._walks.append(resolve_walk(clause, self._scope, self._context))
+                walk = resolve_walk(clause, self._scope, self._context)
+                self._walks.append(walk)
+                if clause.path is not None:
+                    bind_path(walk, clause.path, self._scope, self._context)
             case ast.Filter():
                 self._add_filter(clause)
             case ast.Negation():
@@ -186,7 +190,9 @@ class _Block:
         condition = resolve_condition(clause.condition, self._scope, self._context)
         if condition is None:
             return
-        names = mentioned_names(clause, parameters=self._context.parameters)
+        names = set(mentioned_names(clause, parameters=self._context.parameters))
+        for path in (self._scope.find_path(name) for name in tuple(names)):
+            names |= set() if path is None else {path.source, path.target}
         local = (self._scope.variables.get(name) for name in names)
         needs_optional = any(bound is not None and bound.optional for bound in local)
         (self._optionals if needs_optional else self._filters).append(Where(condition))
@@ -235,7 +241,7 @@ class _Block:
         steps = resolve_pattern(clause.clauses, inner, self._context)
         parameters = self._context.parameters
         is_attached = any(
-            self._scope.find(name) is not None
+            self._scope.find(name) is not None or self._scope.find_path(name) is not None
             for each in clause.clauses
             for name in mentioned_names(each, parameters=parameters)
         )

@@ -22,6 +22,9 @@ def declare(
         message = f"`${name}` is bound here, and above is a variable of a block"
         hint = "bind it above that block, or use another name"
         context.report(TypeProblem(QueryRule.U17, message, hint), span)
+    if scope.find_path(name) is not None:
+        message = f"`${name}` is a path and cannot stand for anything else"
+        context.report(TypeProblem(QueryRule.U21, message, "use another name"), span)
     scope.variables[name] = bound
 
 
@@ -44,11 +47,12 @@ def is_usable_node(variable: ast.Variable, scope: BlockScope, context: Context) 
 
 def close_test(inner: BlockScope, scope: BlockScope) -> None:
     """The variables of a block that only keeps or drops rows are local to it."""
-    scope.sealed |= inner.variables.keys() | inner.sealed
+    scope.sealed |= inner.variables.keys() | inner.paths.keys() | inner.sealed
 
 
 def close_optional(inner: BlockScope, span: Span, scope: BlockScope, context: Context) -> None:
     """The variables of an `optional` block are handed out, as ones that may be unbound."""
     for name, bound in inner.variables.items():
         declare(name, replace(bound, optional=True), span, scope, context)
+    scope.paths |= inner.paths
     scope.sealed |= inner.sealed

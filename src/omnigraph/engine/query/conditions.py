@@ -34,6 +34,9 @@ from omnigraph.engine.tables.columns import carrier_of
 TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
 """Evaluates a full-text clause; it is not decided row by row."""
 
+PathFinder = Callable[[ir.PathOf, Columns], Array]
+"""Finds shortest paths, which need all edges of a type."""
+
 _ARROW: Final[Mapping[Comparator, Callable[[Any, Any], Any]]] = {
     Comparator.EQ: pc.equal,
     Comparator.NE: pc.not_equal,
@@ -66,6 +69,7 @@ class PredicateEvaluator:
 
     parameters: Mapping[str, Value]
     match_text: TextMatcher
+    find_paths: PathFinder
 
     # operands
 
@@ -74,6 +78,8 @@ class PredicateEvaluator:
         match operand:
             case ir.PropertyOf() | ir.IdOf():
                 return as_plain(stored_column(operand, columns), operand.type)
+            case ir.PathOf():
+                return self.find_paths(operand, columns)
             case ir.Constant(value):
                 return Fixed(value)
             case ir.ParameterRef(name):
@@ -266,11 +272,15 @@ def refuse_text(condition: ir.TextMatch, columns: Columns) -> Mask:
     raise AssertionError(f"{condition} is decided by an execution over {columns.count} rows")
 
 
+def refuse_paths(path: ir.PathOf, columns: Columns) -> Array:
+    raise AssertionError(f"{path} is found by an execution over {columns.count} rows")
+
+
 def fixed_value(operand: ir.Operand, parameters: Mapping[str, Value]) -> Value:
     """The value of an operand that is the same for every row."""
     if isinstance(operand, ir.ParameterRef):
         return parameters[operand.name]
-    return PredicateEvaluator(parameters, refuse_text).fixed(operand)
+    return PredicateEvaluator(parameters, refuse_text, refuse_paths).fixed(operand)
 
 
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────

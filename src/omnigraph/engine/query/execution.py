@@ -47,7 +47,7 @@ class Execution:
         self.memory = memory
         self.search = search
         self.hops_max = hops_max
-        self.predicates = PredicateEvaluator(parameters, self._match_text)
+        self.predicates = PredicateEvaluator(parameters, self._match_text, self._find_paths)
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
         """For a ranked variable, how many of the best rows the result can show."""
@@ -185,6 +185,11 @@ class Execution:
         self.memory.hold(SEARCH, found.nbytes)
         self.rankings[variable] = found
         return found
+
+    def _find_paths(self, path: ir.PathOf, columns: Columns) -> Array:
+        from omnigraph.engine.query.paths import find_paths  # noqa: PLC0415 - it walks, as we do
+
+        return find_paths(path, columns, self)
 
     def _match_text(self, condition: ir.TextMatch, columns: Columns) -> Mask:
         variable = condition.target.variable

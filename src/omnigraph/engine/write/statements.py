@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     Now,
     Operand,
     ParameterRef,
+    PathOf,
     Predicate,
     PropertyOf,
     Scalarish,
@@ -51,7 +52,7 @@ class BoundValues:
                 return self.values[name]
             case Now():
                 return self.now_ms
-            case PropertyOf() | IdOf() | Computed() | Choice() | Truth():
+            case PropertyOf() | IdOf() | PathOf() | Computed() | Choice() | Truth():
                 raise AssertionError("a mutation binds no variables and computes nothing")
             case _:
                 assert_never(operand)

@@ -360,7 +360,8 @@ class Hops:
 class Traversal:
     """`$source edge{…} $target`, `$source $w:edge $target`, `$source <edge> $target`.
 
-    `edge | edge` for several edge types is an extension.
+    `edge | edge` for several edge types is an extension, and so is
+    `shortest { $source edge{…} $target } as $path`.
     """
 
     source: Variable
@@ -371,6 +372,8 @@ class Traversal:
     target: Variable
     span: Span = field(default=NOWHERE, compare=False)
     other_edges: tuple[Name, ...] = ()
+    path: Variable | None = None
+    """The name of a shortest path."""
 
     @property
     def edges(self) -> tuple[Name, ...]:

@@ -47,7 +47,7 @@ KEYWORDS = frozenset(
             "RRF",
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
-        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL"),
+        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL", "SHORTEST"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }

@@ -6,6 +6,7 @@ grammar cannot express: repeated names, numbers out of range, and too deep nesti
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import ClassVar, TypeGuard
@@ -245,8 +246,15 @@ class _Reader:
                 return ast.Existence(self._clauses(tree.children), span_of(tree))
             case "measure":
                 return self._measure(tree)
+            case "shortest":
+                return self._shortest(tree)
             case kind:
                 return self._traversal(tree, undirected=kind == "undirected_traversal")
+
+    def _shortest(self, tree: Tree[Token]) -> ast.Traversal:
+        walk, path = _tree(tree.children[0]), tree.children[-1]
+        traversal = self._traversal(walk, undirected=walk.data == "undirected_traversal")
+        return replace(traversal, path=_variable(path), span=span_of(tree))
 
     def _binding(self, tree: Tree[Token]) -> ast.Binding:
         variable, *rest = tree.children

@@ -290,7 +290,8 @@ def _traversal(traversal: ast.Traversal) -> str:
     if traversal.hops is not None:
         high = "" if traversal.hops.high is None else str(traversal.hops.high)
         edge = f"{edge}{{{traversal.hops.low},{high}}}"
-    return f"${traversal.source.name} {edge} ${traversal.target.name}"
+    text = f"${traversal.source.name} {edge} ${traversal.target.name}"
+    return text if traversal.path is None else f"shortest {{ {text} }} as ${traversal.path.name}"
 
 
 def _opens(condition: ast.Expression) -> bool:

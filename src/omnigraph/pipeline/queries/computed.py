@@ -20,7 +20,7 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Value
 from omnigraph.compiler.scalars import plain_type
 from omnigraph.compiler.scope import leaves_of
-from omnigraph.engine.query.conditions import PredicateEvaluator, refuse_text
+from omnigraph.engine.query.conditions import PredicateEvaluator, refuse_paths, refuse_text
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.rows import ID
 from omnigraph.pipeline.datasource_schema import as_spark, spark_type
@@ -61,7 +61,7 @@ def expression_task(
     operand: ir.Operand, kind: ValueType, leaves: tuple[Leaf, ...], parameters: Mapping[str, Value]
 ) -> "Callable[[pa.Array[Any]], pa.Array[Any]]":
     wanted = to_arrow_type(spark_type(arrow_type(kind)))
-    evaluator = PredicateEvaluator(parameters, refuse_text)
+    evaluator = PredicateEvaluator(parameters, refuse_text, refuse_paths)
 
     def compute(cells: "pa.Array[Any]") -> "pa.Array[Any]":
         assert isinstance(cells, pa.StructArray)

@@ -1,6 +1,7 @@
 """The door: a bound read becomes a DataFrame."""
 
 from contextlib import redirect_stdout
+from dataclasses import fields, is_dataclass
 from io import StringIO
 from pathlib import Path, PurePath
 from typing import Final
@@ -9,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.compiler import plan
+from omnigraph.compiler.ir import PathOf
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.query.execution import Execution
 from omnigraph.errors import UsageError
@@ -25,9 +27,25 @@ def to_dataframe(
     spark: SparkSession, query: plan.ReadPlan, execution: Execution, storage: Storage
 ) -> DataFrame:
     """The result of a read. Raises UsageError for what Spark cannot answer."""
+    if _has_paths(query.root):
+        raise UsageError(
+            "shortest paths are found in the process, not on Spark: run the read without Spark, or "
+            "ask only for the ends"
+        )
     lowering = Lowering(Scans(spark, execution.view, storage), execution)
     shown = lowering.table(query.root)
     return shown.data.toDF(*names_of(query.root))
+
+
+def _has_paths(part: object) -> bool:
+    """Does a plan read a part of a path anywhere?"""
+    if isinstance(part, tuple):
+        return any(map(_has_paths, part))
+    if isinstance(part, type) or not is_dataclass(part):
+        return False
+    return isinstance(part, PathOf) or any(
+        _has_paths(getattr(part, each.name)) for each in fields(part)
+    )
 
 
 def session_of(spark: SparkSession | SparkSettings | None) -> SparkSession:

@@ -62,6 +62,8 @@ def term_of(operand: ir.Operand, rows: SparkRows, execution: Execution) -> Term 
             return stored_term(
                 computed_column(operand, operand.type, rows, execution), operand.type
             )
+        case ir.PathOf():
+            raise AssertionError("a read with paths is refused before")
         case _:
             assert_never(operand)
 
@@ -195,6 +197,8 @@ def result_of(
             if is_fixed(operand):
                 return fixed_column(execution.value_of(operand), of)
             return computed_column(operand, of, rows, execution)
+        case ir.PathOf():
+            raise AssertionError("a read with paths is refused before")
         case _:
             assert_never(operand)
 

@@ -13,7 +13,7 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
 from omnigraph.engine.query.csr import Adjacency, build_neighbours
-from omnigraph.engine.tables.arrays import Array
+from omnigraph.engine.tables.arrays import Array, distinct
 from omnigraph.errors import UsageError
 
 Numbers = npt.NDArray[Any]
@@ -72,13 +72,13 @@ def shortest_paths(scope: EdgeScope, sources: Sequence[str]) -> pa.Table:
         raise UsageError(f"there is no {scope.node.name} '{sources[int(place)]}'")
     out = scope.edges.adjacency(Direction.OUT, by_edge=False)
     distances = np.full(len(out.starts) - 1, -1, np.int64)
-    frontier = np.unique(found)
+    frontier = distinct(found)
     hop = 0
     while len(frontier):
         check_cancelled()
         distances[frontier] = hop
         _, reached = walk.step(out, frontier)
-        frontier = np.unique(reached[distances[reached] < 0])
+        frontier = distinct(reached[distances[reached] < 0])
         hop += 1
     there = np.flatnonzero(distances >= 0)
     return _table(scope.ids.take(there), distances[there])

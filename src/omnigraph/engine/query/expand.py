@@ -28,7 +28,7 @@ from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import explore
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import EdgeView, TableView
-from omnigraph.engine.tables.arrays import Array, texts_of
+from omnigraph.engine.tables.arrays import Array, distinct, texts_of
 from omnigraph.errors import QueryMemoryExceeded
 
 Places = npt.NDArray[np.int64]
@@ -224,7 +224,7 @@ class _Walker:
         near = ordinals_in(self.near.resident, there.bound[self.operator.source])
         far = ordinals_in(self.far.resident, there.bound[self.operator.target])
         edges, direction = self._edges(), self.operator.direction
-        if len(np.unique(far)) < len(np.unique(near)):
+        if len(distinct(far)) < len(distinct(near)):
             near, far, direction = far, near, direction.reversed()
         met = walk.meets(edges.adjacency(direction, by_edge=False), near, far)
         return there.without_unread(self.operator.kept).keep(met)

@@ -20,7 +20,7 @@ from omnigraph.engine.query.expand import adjacency_of, ordinals_in
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.rows import ID, Ordinals, ResidentRows
 from omnigraph.engine.query.values import Columns
-from omnigraph.engine.tables.arrays import Array
+from omnigraph.engine.tables.arrays import Array, distinct
 
 Distances = npt.NDArray[np.int32]
 """The distance of every node of the table; -1 if it was not reached."""
@@ -72,7 +72,7 @@ class _Search:
             if (distances[targets] >= 0).all():
                 break
             _, reached = walk.step(self._ahead, frontier)
-            frontier = np.unique(reached[distances[reached] < 0])
+            frontier = distinct(reached[distances[reached] < 0])
             if not len(frontier):
                 break
             distances[frontier] = hop

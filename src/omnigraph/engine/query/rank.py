@@ -9,7 +9,7 @@ from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.scan import at_ids
 from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
-from omnigraph.engine.tables.arrays import texts_of
+from omnigraph.engine.tables.arrays import distinct, texts_of
 
 
 def rank_scan(
@@ -35,7 +35,7 @@ def rank_rows(
         return
     frame = concat(held)
     bound = frame.bound[operator.variable]
-    there = np.unique(bound.at[bound.at >= 0])
+    there = distinct(bound.at[bound.at >= 0])
     if not len(there):
         execution.rankings[operator.variable] = NOTHING
         return

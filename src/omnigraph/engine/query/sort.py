@@ -20,6 +20,7 @@ from omnigraph.engine.tables.arrays import (
     Array,
     Mask,
     array_of,
+    distinct,
     is_null,
     numbers_of,
     one_chunk,
@@ -210,7 +211,7 @@ def _divide(
         bucket += numbers_of(pc.greater_equal(column, bound).fill_null(False).combine_chunks())
     # Of bounds a < b: 0 is below a, 1 is a itself, 2 lies between, 3 is b, 4 is above it.
     bucket[missing] = -1
-    numbers = np.unique(bucket)
+    numbers = distinct(bucket)
     if way == "descending":
         numbers = numbers[::-1]
     nulls_last = [*numbers[numbers >= 0], *numbers[numbers < 0]]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.rows import Ordinals
-from omnigraph.engine.tables.arrays import Mask
+from omnigraph.engine.tables.arrays import Mask, distinct
 
 Places = npt.NDArray[np.int64]
 Check = Callable[[int], None]
@@ -94,6 +94,9 @@ def search(
     A walk returns to its start by no hop, and by the first hop if that is a loop. `check` is called
     with the bytes of a hop before they are allocated.
     """
+    if len(at) == 1:
+        reached = _search_from_one(adjacency, at, hops_low, hops_high, check)
+        return np.zeros(len(reached), np.int64), reached
     rows, nodes = np.arange(len(at)), at
     visited: Keys = _keys(rows, nodes)
     found: list[Keys] = [visited] if hops_low == 0 else []
@@ -115,6 +118,29 @@ def search(
     return whole >> 32, whole.astype(np.int32)
 
 
+def _search_from_one(
+    adjacency: Adjacency, at: Ordinals, hops_low: int, hops_high: int, check: Check
+) -> Ordinals:
+    """`search` for one row: a mark for each node of the table takes the place of sorted keys."""
+    visited = np.zeros(len(adjacency.starts) - 1, np.bool_)
+    visited[at] = True
+    found = [at] if hops_low == 0 else []
+    nodes = at
+    for hop in range(1, hops_high + 1):
+        check_cancelled()
+        check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()))
+        _, reached = step(adjacency, nodes)
+        if hop == hops_low == 1 and (reached == at[0]).any():
+            found.append(at)  # a loop at the start
+        nodes = distinct(reached[~visited[reached]])
+        if hop >= hops_low:
+            found.append(nodes)
+        if not len(nodes):
+            break
+        visited[nodes] = True
+    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int32)
+
+
 def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
     """Ranges of nodes with at most `STEPS_MAX` neighbours together, or of one node."""
     ends = np.cumsum(degrees(adjacency, nodes))
@@ -130,7 +156,7 @@ def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> Keys:
     """The nodes reached, each once per row and sorted."""
     check_cancelled()
     within, reached = step(adjacency, nodes)
-    return np.unique(_keys(rows[within], reached))
+    return distinct(_keys(rows[within], reached))
 
 
 def union(parts: Sequence[Keys]) -> Keys:

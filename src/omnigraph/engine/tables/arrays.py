@@ -18,6 +18,14 @@ _TEXT_BYTES_MAX: Final = 2**31 - 1
 """The most text that the 32-bit offsets of a string column can address."""
 
 
+def distinct(numbers: Numbers) -> Numbers:
+    """Each number once, in ascending order. `np.unique` hashes, which takes ten times as long."""
+    ordered = np.sort(numbers)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
 def nulls(count: int, kind: pa.DataType | None = None) -> Array:
     made: Any = pa
     return made.nulls(count, kind)  # type: ignore[no-any-return]

@@ -322,11 +322,11 @@ def _drop_rows(
     removed: list[int],
 ) -> None:
     """Add the fragments with deleted rows, and the ids of fragments whose rows are all deleted."""
-    addresses = np.unique(np.asarray(row_addresses, dtype=np.uint64))
-    assert len(addresses) == len(row_addresses), "a row is updated or deleted once"
+    addresses = np.sort(np.asarray(row_addresses, dtype=np.uint64))
+    assert (addresses[1:] != addresses[:-1]).all(), "a row is updated or deleted once"
     numbers = addresses >> np.uint64(32)
     offsets = addresses & np.uint64(0xFFFFFFFF)
-    for number in np.unique(numbers).tolist():
+    for number in sorted(set(numbers.tolist())):
         fragment = dataset.get_fragment(number)
         assert fragment is not None, f"no fragment {number} in version {dataset.version}"
         rest = fragment.delete_rows(offsets[numbers == number].tolist())

@@ -74,7 +74,7 @@ def test_words_are_not_searched_in_ids(graph: LocalGraph) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("id", "write `@id`"), ("@src", "a node has @id, an edge also @src and @dst")],
+    [("id", "write `@id`"), ("@src", "a node has @id and @type, an edge also @src and @dst")],
 )
 def test_what_a_node_lacks_is_told(graph: LocalGraph, name: str, hint: str) -> None:
     with pytest.raises(QueryInvalid, match=hint):

@@ -269,6 +269,7 @@ def programs() -> st.SearchStrategy[str]:
         "STRING": _texts.map(lambda text: print_expression(ast.Literal(text))),
     }
     # A comment grown from its own pattern could swallow the token after it.
-    gaps = {"LINE_COMMENT": st.just("// …\n"), "BLOCK_COMMENT": st.just("/* … */")}
+    # After "/" it needs a space of its own, or the two are another comment.
+    gaps = {"LINE_COMMENT": st.just(" // …\n"), "BLOCK_COMMENT": st.just(" /* … */")}
     spaced = {name: drawn.map(lambda text: f" {text} ") for name, drawn in tokens.items()}
     return from_lark(GRAMMAR.build(), explicit={**keywords, **spaced, **gaps})

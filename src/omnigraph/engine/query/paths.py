@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler import ir
-from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
 from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.execution import Execution
@@ -20,7 +19,7 @@ from omnigraph.engine.query.expand import adjacency_of, ordinals_in
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.rows import ID, Ordinals, ResidentRows
 from omnigraph.engine.query.values import Columns
-from omnigraph.engine.tables.arrays import Array, distinct
+from omnigraph.engine.tables.arrays import Array
 
 Distances = npt.NDArray[np.int32]
 """The distance of every node of the table; -1 if it was not reached."""
@@ -66,16 +65,13 @@ class _Search:
         """As far as the farthest target, or the bound."""
         distances = np.full(len(self._nodes), -1, np.int32)
         distances[source] = 0
-        frontier = np.array([source], np.int32)
+        met = distances >= 0
+        nodes = np.array([source], np.int32)
         for hop in range(1, self._high + 1):
-            check_cancelled()
-            if (distances[targets] >= 0).all():
+            if met[targets].all() or not len(nodes):
                 break
-            _, reached = walk.step(self._ahead, frontier)
-            frontier = distinct(reached[distances[reached] < 0])
-            if not len(frontier):
-                break
-            distances[frontier] = hop
+            nodes = walk.advance(self._ahead, nodes, met)
+            distances[nodes] = hop
         return distances
 
     def _part(self, source: int, target: int, distances: Distances) -> Any:

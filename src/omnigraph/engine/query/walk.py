@@ -122,23 +122,32 @@ def _search_from_one(
     adjacency: Adjacency, at: Ordinals, hops_low: int, hops_high: int, check: Check
 ) -> Ordinals:
     """`search` for one row: a mark for each node of the table takes the place of sorted keys."""
-    visited = np.zeros(len(adjacency.starts) - 1, np.bool_)
-    visited[at] = True
+    met = np.zeros(len(adjacency.starts) - 1, np.bool_)
+    met[at] = True
     found = [at] if hops_low == 0 else []
+    if hops_low == 1 and (step(adjacency, at)[1] == at[0]).any():
+        found.append(at)  # a loop at the start
     nodes = at
     for hop in range(1, hops_high + 1):
-        check_cancelled()
         check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()))
-        _, reached = step(adjacency, nodes)
-        if hop == hops_low == 1 and (reached == at[0]).any():
-            found.append(at)  # a loop at the start
-        nodes = distinct(reached[~visited[reached]])
+        nodes = advance(adjacency, nodes, met)
         if hop >= hops_low:
             found.append(nodes)
         if not len(nodes):
             break
-        visited[nodes] = True
     return np.sort(np.concatenate(found)) if found else np.empty(0, np.int32)
+
+
+def advance(adjacency: Adjacency, nodes: Ordinals, met: Mask) -> Ordinals:
+    """The neighbours that were not met before, each once and in order; they are met now."""
+    parts = [np.empty(0, np.int32)]
+    for each in _cut(adjacency, nodes):
+        check_cancelled()
+        _, reached = step(adjacency, nodes[each])
+        fresh = distinct(reached[~met[reached]])
+        met[fresh] = True
+        parts.append(fresh)
+    return np.sort(np.concatenate(parts))
 
 
 def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:

@@ -136,6 +136,31 @@ def test_a_larger_file_starts_no_spark_in_a_process_without_one(
     }
 
 
+ELSEWHERE: Final = """
+import sys
+import omnigraph
+from omnigraph.pipeline import SparkSettings
+
+elsewhere = SparkSettings(remote="sc://127.0.0.1:1")
+try:
+    omnigraph.open(sys.argv[1]).load(sys.argv[2], mode="append", engine="auto", spark=elsewhere)
+except omnigraph.errors.SparkUnusable as error:
+    print(error)
+"""
+
+
+def test_a_larger_file_waits_for_a_spark_that_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = new_loader(tmp_path, LocalLoader())
+    path = loader.write(person("ada"))
+    monkeypatch.setenv(LOCAL, "1")
+    command = [sys.executable, "-c", ELSEWHERE, loader.graph.uri, path]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "nobody answers at sc://127.0.0.1:1" in shown.stdout
+    assert not any(loader.tables().values())
+
+
 def tell(number: int) -> dict[str, int]:
     return {"number": number, "process": os.getpid()}
 

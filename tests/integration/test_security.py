@@ -310,6 +310,8 @@ def test_a_request_of_two_lengths_is_refused(open_port: int, head: str) -> None:
         ("127.0.0.1:1", "null", False),
         ("evil.example:1", "http://evil.example:1", False),
         ("evil.example", None, False),
+        ("[::1", None, False),
+        ("127.0.0.1:1", "http://[x", False),
     ],
 )
 def test_a_server_without_tokens_answers_its_own_page_only(

@@ -11,7 +11,7 @@ headers, which no page can forge, tell on it:
 """
 
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 
@@ -24,7 +24,7 @@ _READS = frozenset({"GET", "HEAD"})
 def check_own_page(request: Request, settings: ServerSettings) -> None:
     """Raises CrossSite."""
     host = request.headers.get("host", "")
-    name = urlsplit(f"//{host}").hostname or ""
+    name = _split(f"//{host}").hostname or ""
     if _is_loopback(settings.bind) and not _is_own(name, settings):
         expected = "not an address, localhost, or one of `hosts` in server.yaml"
         raise CrossSite("Host", value=host, expected=expected)
@@ -32,8 +32,16 @@ def check_own_page(request: Request, settings: ServerSettings) -> None:
     # The answer to a read reaches no page of another site: no answer carries CORS headers.
     if request.method in _READS or origin is None:
         return
-    if urlsplit(origin).netloc.lower() != host.lower():
+    if _split(origin).netloc.lower() != host.lower():
         raise CrossSite("Origin", value=origin, expected=f"not {host!r}")
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address; of one that is malformed, none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _is_loopback(bind: str) -> bool:

@@ -252,6 +252,38 @@ def test_forks_of_a_deleted_branch_are_reclaimed(root: Path) -> None:
     check_well(fresh)
 
 
+def test_leases_of_deleted_branches_go_and_a_new_branch_of_the_name_works(root: Path) -> None:
+    graph = open_at(root)
+    put(graph, "a")
+
+    def leases() -> set[str]:
+        return {each.name.partition("@")[2] for each in (root / "__leases").glob("*Person@*")}
+
+    for _ in range(2):
+        graph.create_branch("side")
+        put(graph, "b", branch="side")
+        clean(graph)
+        assert "side.json" in leases(), "the branch exists"
+        graph.delete_branch("side")
+        clean(graph, debris_age_ms=3_600_000)
+        assert "side.json" in leases(), "another process may be about to release it"
+        clean(graph)
+        assert {each.partition(".")[0] for each in leases()} == {"main"}
+    check_well(graph)
+
+
+def test_a_branch_that_is_deleted_while_a_cleanup_decides_is_left_out(root: Path) -> None:
+    graph = open_at(root)
+    put(graph, "a")
+    graph.create_branch("side")
+    put(graph, "b", branch="side")
+    deleted = []
+    trigger = Trigger(At("tables.read"), lambda _: deleted.append(graph.delete_branch("side")))
+    clean(open_living(root, trigger))
+    assert deleted
+    check_well(graph)
+
+
 def test_files_the_dead_staged_go_and_those_of_the_living_stay(root: Path) -> None:
     graph = open_at(root)
     put(graph, "a")

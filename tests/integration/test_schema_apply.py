@@ -7,6 +7,8 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from omnigraph.commit.manifest.schema_files import FILES
+from omnigraph.engine.active_schema import SchemaCache, compile_active_schema
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.opening import create, open_graph
@@ -401,6 +403,7 @@ def test_no_branch_starts_under_a_schema_that_is_no_longer_in_force(root: Path) 
 # ── together with others ─────────────────────────────────────────────────────────────────────────
 
 NEXT = SCHEMA + "node Pet { name: String @key }\n"
+LATER = compile_active_schema(NEXT, name="next.pg")
 
 
 def change_schema(graph: Graph) -> None:
@@ -486,6 +489,39 @@ def test_readers_see_a_whole_schema_while_its_files_are_replaced(root: Path, nth
         assert "node:Pet" in reader.snapshot().pins
 
     assert while_paused(root, At("objects.put_over", nth, since="step promote"), read) is None
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, None])
+def test_a_schema_that_was_overtaken_since_its_branch_was_read_is_found(
+    root: Path, nth: int | None
+) -> None:
+    """The next schema is in force, or its files are being replaced (`nth`)."""
+    graph = open_at(root)
+    manifest, cache = graph._bases.current(MAIN).manifest, SchemaCache(graph.objects, LATER)
+
+    def read() -> None:
+        assert cache.for_manifest(manifest).catalog.node("Pet") is None
+
+    if nth is None:
+        change_schema(graph)
+        read()
+    else:
+        at = At("objects.put_over", nth, since="step promote")
+        assert while_paused(root, at, read) is None
+
+
+def test_files_of_another_schema_than_that_of_the_newest_commit_are_found_by_doctor(
+    root: Path,
+) -> None:
+    graph = open_at(root)
+    texts = {each: (root / each).read_bytes() for each in FILES}
+    change_schema(graph)
+    for name, text in texts.items():
+        (root / name).write_bytes(text)
+    findings = open_graph(str(root), mode=Mode.READ_ONLY).examine()
+    assert [(each.subject, "newest commit" in each.problem) for each in findings] == [
+        ("_schema.pg", True)
+    ]
 
 
 def test_a_program_of_others_that_changes_the_schema_is_respected(root: Path) -> None:

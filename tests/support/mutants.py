@@ -861,6 +861,30 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/active_schema.py",
+        (
+            "a schema that was overtaken counts as corrupt",
+            "if wanted is not None and is_overtaken else None",
+            "if wanted is None else None",
+            "tests/integration/test_schema_apply.py::test_a_schema_that_was_overtaken_since_its_branch_was_read_is_found",
+        ),
+    ),
+    *_of(
+        "engine/maintain/cleanup.py",
+        (
+            "a cleanup removes the leases of branches that exist",
+            "named[1] in branches or ",
+            "",
+            "tests/integration/test_maintenance.py::test_leases_of_deleted_branches_go_and_a_new_branch_of_the_name_works",
+        ),
+        (
+            "a cleanup fails when a branch is deleted beside it",
+            "            if set(branches) <= set(find_branches(context.stores)):\n",
+            "            if branches:\n",
+            "tests/integration/test_maintenance.py::test_a_branch_that_is_deleted_while_a_cleanup_decides_is_left_out",
+        ),
+    ),
+    *_of(
         "commit/retention.py",
         (
             "one commit too few is kept",

@@ -184,7 +184,7 @@ def read_diaries(notes: Sequence[Path]) -> Diary:
     asked: dict[str, Asked] = {}
     told: dict[str, str | None] = {}
     refused: dict[str, str] = {}
-    for line in _lines(notes):
+    for line in read_notes(notes):
         match line:
             case ["asked", tag, branch, query, params]:
                 asked[tag] = Asked(tag, BranchName(branch), query, params)
@@ -197,7 +197,8 @@ def read_diaries(notes: Sequence[Path]) -> Diary:
     return Diary(asked, told, refused)
 
 
-def _lines(notes: Sequence[Path]) -> Iterator[list[Any]]:
+def read_notes(notes: Sequence[Path]) -> Iterator[list[Any]]:
+    """What every thread of every worker noted, line by line."""
     for path in sorted(each for some in notes for each in some.parent.glob(f"{some.stem}.*")):
         for line in path.read_text().splitlines():
             try:
@@ -230,7 +231,7 @@ def find_group_sizes(place: Place) -> list[int]:
     graph = reopen(place, Mode.READ_ONLY)
     sizes = {
         each.extension.group.id: each.extension.group.size
-        for branch in BRANCHES
+        for branch in graph.branches()
         for each in graph.commits(branch)
         if each.extension.group is not None
     }

@@ -68,24 +68,30 @@ def check_schema_files(found: FoundSchema) -> ActiveSchema:
     return schema
 
 
-def read_active_schema(objects: Objects, wanted: str | None) -> ActiveSchema:
+def read_active_schema(
+    objects: Objects, wanted: str | None, *, is_newest: bool = False
+) -> ActiveSchema:
     """The schema in force; `wanted` is the hash that the newest commit names, if it names one.
 
-    Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
+    Unless the commit is known to be the newest, the files may be those of a later schema: another
+    process has put it in force since the caller read the branch. The text of `wanted` is then among
+    the past schemas. Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
     for reads_left in reversed(range(READS_MAX)):
+        is_whole = False
         try:
             schema = _read_files(objects)
             if wanted in (None, schema.schema_hash):
                 return schema
+            is_whole = True
             trouble: CorruptionError = SchemaFilesInvalid(
                 SCHEMA_SOURCE, reason=f"the newest commit was made under schema {wanted}"
             )
         except CorruptionError as torn:
             trouble = torn
-        following = _find_following(objects, wanted)
-        if following is not None:
-            return compile_active_schema(following.source, name=SCHEMA_SOURCE, in_force=True)
+        source = _find_text(objects, wanted, is_overtaken=is_whole and not is_newest)
+        if source is not None:
+            return compile_active_schema(source, name=SCHEMA_SOURCE, in_force=True)
         if not reads_left:
             raise trouble
     raise AssertionError("the last reading returns or raises")
@@ -98,8 +104,11 @@ def _read_files(objects: Objects) -> ActiveSchema:
     return check_schema_files(found)
 
 
-def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
-    """The files of a schema whose commit is published and whose files are not all written."""
+def _find_text(objects: Objects, wanted: str | None, *, is_overtaken: bool) -> str | None:
+    """The text of a schema that the files do not hold: its change, or the next one, is under way.
+
+    If a later schema has overtaken the wanted one, no change need be under way any more.
+    """
     # Most reads find the files whole, and a small query imports no recovery (ADR 35).
     from omnigraph.commit.recovery.sidecar import Sidecar  # noqa: PLC0415
     from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar  # noqa: PLC0415
@@ -111,10 +120,10 @@ def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
             # A corrupt sidecar is a concern of recovery, not of a reader.
             continue
         if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
-            files = sidecar.schema.files
-            if wanted in (None, files.schema_hash):
-                return files
-    return None
+            if wanted in (None, sidecar.schema.files.schema_hash):
+                return sidecar.schema.files.source
+            is_overtaken = is_overtaken or wanted == sidecar.schema.before
+    return find_past_schema(objects, wanted) if wanted is not None and is_overtaken else None
 
 
 class SchemaCache:

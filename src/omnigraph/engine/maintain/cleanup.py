@@ -15,7 +15,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,11 +42,14 @@ from omnigraph.errors import (
 from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
 from omnigraph.storage.layout import (
     GROUPS,
+    LEASES,
     LEGACY_COMMITS,
     LEGACY_RUNS,
     MANIFEST,
     STAGING,
     group_of,
+    lease_line_prefix,
+    parse_lease_key,
 )
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import TableRef
@@ -101,7 +104,7 @@ def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
         heal(context)
         check_unlocked(context)
         _check_not_cloned(context)
-    retained = find_retained(context.stores, context.bases, request.policy)
+    retained = _find_retained(context, request.policy)
     if request.is_confirmed:
         _check_rooted(context, retained)
     cleaner = _Cleaner(context, request, retained)
@@ -111,6 +114,17 @@ def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
     return CleanupResult(
         request.is_confirmed, request.policy, (*tables, *manifests), forks, cleaner.residue()
     )
+
+
+def _find_retained(context: WriteContext, policy: RetentionPolicy) -> Retained:
+    """Decided again if a branch was deleted while its manifests were read."""
+    while True:
+        branches = find_branches(context.stores)
+        try:
+            return find_retained(context.stores, context.bases, policy)
+        except NotFoundError:
+            if set(branches) <= set(find_branches(context.stores)):
+                raise
 
 
 def _check_not_cloned(context: WriteContext) -> None:
@@ -273,6 +287,22 @@ class _Cleaner:
 
     # everything else
 
+    def _remove_leases(self, before_ms: int) -> int:
+        """Leases and tickets of deleted branches. A branch of the same name makes its own."""
+        objects, size = self.context.stores.volatile, 0
+        is_confirmed = self.request.is_confirmed
+        with lock_branches(self.context) if is_confirmed else nullcontext():
+            branches = find_branches(self.context.stores)
+            for listed in objects.list(LEASES):
+                named = parse_lease_key(listed.key)
+                if named is None or named[1] in branches or listed.modified_ms >= before_ms:
+                    continue
+                size += listed.size_bytes
+                if is_confirmed:
+                    objects.delete_prefix(lease_line_prefix(*named))
+                    objects.delete(listed.key)
+        return size
+
     def _find_staged(self, key: str) -> list[Listed]:
         """A staged schema file of another program, unless that program holds the lock."""
         stores = self.context.stores
@@ -314,6 +344,7 @@ class _Cleaner:
                 if self.request.is_confirmed:
                     is_file = [each.key for each in files] == [prefix]
                     (objects.delete if is_file else objects.delete_prefix)(prefix)
+        total += self._remove_leases(before_ms)
         for unfinished in objects.find_unfinished():
             if unfinished.modified_ms < before_ms:
                 total += unfinished.size_bytes

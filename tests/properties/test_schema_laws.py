@@ -99,8 +99,8 @@ declarations = (
     | st.builds(
         Edge,
         type_names,
-        type_names,
-        type_names,
+        st.lists(type_names, min_size=1, max_size=2).map(tuple),
+        st.lists(type_names, min_size=1, max_size=2).map(tuple),
         st.none() | st.builds(Cardinality, counts, st.none() | counts),
         edge_annotations,
         members,
@@ -239,10 +239,13 @@ def sound_schemas(draw: st.DrawFn) -> Schema:
         implements = tuple(map(Name, draw(st.permutations(["Dated", "Named"]))))
         declared.append(Node(Name(name), draw(notes), implements, draw(bodies())))
     for name in draw(st.lists(st.sampled_from(["Likes", "Sees"]), unique=True)):
-        ends = [Name(draw(st.sampled_from(nodes))) for _ in range(2)]
-        cardinality = draw(st.none() | st.just(Cardinality(0, 3)))
+        some = st.lists(st.sampled_from([*nodes, "Dated"]), min_size=1, max_size=3, unique=True)
+        sources, targets = (tuple(map(Name, draw(some))) for _ in range(2))
+        cardinality = None
+        if len(targets) == 1 and targets != (Name("Dated"),):
+            cardinality = draw(st.none() | st.just(Cardinality(0, 3)))
         body = draw(bodies(columns=("src", "dst")))
-        declared.append(Edge(Name(name), ends[0], ends[1], cardinality, draw(notes), body))
+        declared.append(Edge(Name(name), sources, targets, cardinality, draw(notes), body))
     return Schema(tuple(declared))
 
 
@@ -271,9 +274,10 @@ def shuffled(schema: Schema, draw: Callable[[st.SearchStrategy[list[int]]], list
             case Node(name, annotations, implements, members):
                 body = mix(tuple(map(mixed_member, members)))
                 return Node(name, mixed_annotations(annotations), mix(implements), body)
-            case Edge(name, start, end, cardinality, annotations, members):
+            case Edge(name, sources, targets, cardinality, annotations, members):
                 body = mix(tuple(map(mixed_member, members)))
-                return Edge(name, start, end, cardinality, mixed_annotations(annotations), body)
+                notes = mixed_annotations(annotations)
+                return Edge(name, mix(sources), mix(targets), cardinality, notes, body)
 
     return Schema(mix(tuple(map(mixed, schema.declarations))))
 

@@ -8,6 +8,7 @@ fault.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from omnigraph.catalog.annotate import annotation_text, check_annotations
@@ -23,12 +24,15 @@ from omnigraph.catalog.declare import declare
 from omnigraph.catalog.defaults import check_defaults
 from omnigraph.catalog.draft import DraftProperty, DraftType, Findings, SchemaDraft
 from omnigraph.catalog.model import (
+    ENDS,
     Annotation,
     Catalog,
     EdgeType,
     InterfaceType,
     NodeType,
     Property,
+    Unique,
+    pair_name,
 )
 from omnigraph.catalog.rules import SchemaRule
 from omnigraph.errors import SchemaInvalid
@@ -60,6 +64,7 @@ def build(schema: ast.Schema, source: Source, *, in_force: bool = False) -> Cata
     )
     _check_names(draft, findings)
     _check_ends(draft, findings)
+    _check_pairs(draft, findings)
     _check_ids(draft, findings)
     tolerated = UNRUNNABLE if in_force else frozenset[str]()
     if found := [each for each in findings.sorted() if each.code not in tolerated]:
@@ -109,18 +114,55 @@ def _repeats(names: Sequence[ast.Name]) -> Iterator[ast.Name]:
 def _check_ends(draft: SchemaDraft, findings: Findings) -> None:
     nodes = {each.name.text for each in draft.nodes}
     interfaces = {each.name.text for each in draft.interfaces}
+    implemented = {each for names in map(_implemented, draft.nodes) for each in names}
     for edge in draft.edges:
         assert isinstance(edge.written, ast.Edge)
-        for end in (edge.written.source, edge.written.target):
-            if end.text in nodes:
-                continue
-            known = "is an interface" if end.text in interfaces else "is not declared"
+        for ends in (edge.written.sources, edge.written.targets):
+            for end in _repeats(ends):
+                message = f"edge {edge.name.text} names {end.text} twice at one end"
+                findings.add(SchemaRule.K5, message, end.span)
+            for end in ends:
+                if end.text in nodes or end.text in implemented & interfaces:
+                    continue
+                known, hint = "is not declared", close_match(end.text, nodes | implemented)
+                if end.text in interfaces:
+                    known, hint = "is an interface that no node implements", None
+                findings.add(
+                    SchemaRule.K3,
+                    f"edge {edge.name.text} needs a node {end.text}, which {known}",
+                    end.span,
+                    hint=hint,
+                )
+
+
+def _check_pairs(draft: SchemaDraft, findings: Findings) -> None:
+    """Each pair of ends has a table of its own, and constraints are checked table by table."""
+    for edge in draft.edges:
+        assert isinstance(edge.written, ast.Edge)
+        ends = [(source, target) for _, source, target in _pairs(edge, draft.nodes)]
+        card = edge.written.cardinality
+        if card is not None and len({source for source, _ in ends}) < len(ends):
             findings.add(
-                SchemaRule.K3,
-                f"edge {edge.name.text} needs a node {end.text}, which {known}",
-                end.span,
-                hint=close_match(end.text, nodes),
+                SchemaRule.C15,
+                f"@card of edge {edge.name.text} would count the edges to several types of targets",
+                card.span,
+                hint="leave @card out, or give the edge one type of targets",
             )
+        for each in edge.constraints if len(ends) > 1 else ():
+            is_unique = isinstance(each.value, Unique)
+            if is_unique and not {name.text for name in each.names}.issuperset(ENDS):
+                findings.add(
+                    SchemaRule.C15,
+                    f"@unique of edge {edge.name.text} would compare edges of several pairs of "
+                    "ends",
+                    each.span,
+                    hint="name both ends in it: @unique(src, dst)",
+                )
+
+
+def _implemented(node: DraftType) -> list[str]:
+    assert isinstance(node.written, ast.Node)
+    return [each.text for each in node.written.implements]
 
 
 def _check_ids(draft: SchemaDraft, findings: Findings) -> None:
@@ -152,8 +194,38 @@ def _entities(
 ) -> Iterator[tuple[EntityKind, ast.Name, tuple[DraftProperty, ...]]]:
     for interface in draft.interfaces:
         yield "interface", interface.name, interface.properties
-    for each in (*draft.nodes, *draft.edges):
-        yield each.kind, each.name, each.properties
+    for node in draft.nodes:
+        yield node.kind, node.name, node.properties
+    for edge in draft.edges:
+        for name, _, _ in _pairs(edge, draft.nodes):
+            yield edge.kind, replace(edge.name, text=name), edge.properties
+
+
+def _pairs(edge: DraftType, nodes: Sequence[DraftType]) -> Iterator[tuple[str, str, str]]:
+    """Name, source and target of each edge type of a declaration: one, or one for each pair.
+
+    An interface at an end is every node that implements it.
+    """
+    assert isinstance(edge.written, ast.Edge)
+    declared = {each.name.text for each in nodes}
+    written = edge.written.sources, edge.written.targets
+    if all(len(ends) == 1 and ends[0].text in declared for ends in written):
+        (source,), (target,) = written
+        yield edge.name.text, source.text, target.text
+        return
+    for source_type, target_type in product(*(_types_at(ends, nodes) for ends in written)):
+        yield pair_name(edge.name.text, source_type, target_type), source_type, target_type
+
+
+def _types_at(ends: Sequence[ast.Name], nodes: Sequence[DraftType]) -> list[str]:
+    names = {each.name.text for each in nodes}
+    interfaces = {each.text for each in ends} - names
+    named = {each.text for each in ends} & names
+    return sorted(
+        each.name.text
+        for each in nodes
+        if each.name.text in named or interfaces.intersection(_implemented(each))
+    )
 
 
 def _assemble(draft: SchemaDraft) -> Catalog:
@@ -164,7 +236,16 @@ def _assemble(draft: SchemaDraft) -> Catalog:
     return Catalog(
         interfaces=tuple(sorted(interfaces, key=lambda each: each.name)),
         nodes=tuple(sorted(map(_node, draft.nodes), key=lambda each: each.name)),
-        edges=tuple(sorted(map(_edge, draft.edges), key=lambda each: each.name)),
+        edges=tuple(
+            sorted(
+                (
+                    _edge(draft_edge, *pair)
+                    for draft_edge in draft.edges
+                    for pair in _pairs(draft_edge, draft.nodes)
+                ),
+                key=lambda each: each.name,
+            )
+        ),
     )
 
 
@@ -179,12 +260,11 @@ def _node(draft: DraftType) -> NodeType:
     )
 
 
-def _edge(draft: DraftType) -> EdgeType:
-    assert isinstance(draft.written, ast.Edge)
+def _edge(draft: DraftType, name: str, source: str, target: str) -> EdgeType:
     return EdgeType(
-        draft.name.text,
-        source=draft.written.source.text,
-        target=draft.written.target.text,
+        name,
+        source=source,
+        target=target,
         properties=_properties(draft.properties),
         cardinality=draft.cardinality,
         constraints=sort_constraints([each.value for each in draft.constraints]),

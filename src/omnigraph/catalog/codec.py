@@ -28,6 +28,7 @@ from omnigraph.catalog.model import (
     Property,
     Range,
     Unique,
+    pair_name,
 )
 from omnigraph.catalog.portability import find_extensions
 from omnigraph.catalog.types import VECTOR_DIMENSION_MAX, Scalar, ValueType, Vector
@@ -338,6 +339,10 @@ def _check_references(catalog: Catalog) -> None:
         for end in (edge.source, edge.target):
             if catalog.node(end) is None:
                 raise SchemaCorrupt(edge.table_key, reason=f"there is no node {end}")
+        if edge.is_pair and edge.name != pair_name(edge.family, edge.source, edge.target):
+            raise SchemaCorrupt(edge.table_key, reason="its name is not that of its ends")
+        if edge.is_pair and catalog.edge_named(edge.family) is not None:
+            raise SchemaCorrupt(edge.table_key, reason=f"edge {edge.family} is declared besides")
 
 
 def _check_names(

@@ -28,6 +28,7 @@ from omnigraph.catalog.model import (
     Property,
     Range,
     Unique,
+    pair_name,
 )
 from omnigraph.catalog.types import ValueType
 
@@ -169,7 +170,13 @@ def diff(accepted: Catalog, desired: Catalog) -> tuple[SchemaChange, ...]:
     return (
         *_diff_kind("interface", accepted.interfaces, desired.interfaces, node_names),
         *_diff_kind("node", accepted.nodes, desired.nodes, node_names),
-        *_diff_kind("edge", accepted.edges, desired.edges, node_names),
+        *_diff_kind(
+            "edge",
+            accepted.edges,
+            desired.edges,
+            node_names,
+            _edge_hints(accepted, desired.edges, node_names),
+        ),
     )
 
 
@@ -218,6 +225,32 @@ def _hints(entities: Sequence[AnyType] | Sequence[Property]) -> _Hints:
     return {each.name: _hint(getattr(each, "annotations", ())) for each in entities}
 
 
+def _edge_hints(
+    accepted: Catalog, desired: Sequence[EdgeType], node_names: Mapping[str, str]
+) -> _Hints:
+    """The names of edges follow renames of their ends, and an edge may become a family, or back.
+
+    A pair whose family was renamed is new if the older family did not have it.
+    """
+    old_nodes = {new: old for old, new in node_names.items()}
+    known = {each.family for each in accepted.edges}
+    hints: dict[str, str | None] = {}
+    for each in desired:
+        ends = (old_nodes.get(each.source, each.source), old_nodes.get(each.target, each.target))
+        wanted = _hint(each.annotations)
+        families = [each.family] if wanted is None else [each.family, wanted]
+        claims = [name for one in families for name in (pair_name(one, *ends), one)]
+        hints[each.name] = next(
+            (
+                old.name
+                for name in claims
+                if (old := accepted.edge(name)) is not None and (old.source, old.target) == ends
+            ),
+            wanted if not each.is_pair or not known.intersection(families) else None,
+        )
+    return hints
+
+
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -226,9 +259,10 @@ def _diff_kind(
     accepted: Sequence[AnyType],
     desired: Sequence[AnyType],
     node_names: Mapping[str, str],
+    hints: _Hints | None = None,
 ) -> Iterator[SchemaChange]:
     old_types = {each.name: each for each in accepted}
-    matching = _match(_hints(accepted), _hints(desired))
+    matching = _match(_hints(accepted), _hints(desired) if hints is None else hints)
     for new in desired:
         if new.name in matching.old_names:
             yield from _diff_type(kind, old_types[matching.old_names[new.name]], new, node_names)

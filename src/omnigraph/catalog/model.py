@@ -4,7 +4,7 @@ All parts are sorted by name (byte order) when the catalog is built. So equal sc
 catalogs, and their tables have the same columns in the same order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -15,6 +15,14 @@ from omnigraph.ids import TableKey, table_key
 
 ENDS: Final = ("src", "dst")
 """The columns of the ends of an edge."""
+
+PAIR_SEPARATOR: Final = "."
+"""Stands in no declared name: `LocatedIn.Person.City` is a pair of the family `LocatedIn`."""
+
+
+def pair_name(family: str, source: str, target: str) -> str:
+    """The name of one pair of ends of an edge that is declared over several."""
+    return PAIR_SEPARATOR.join((family, source, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +196,16 @@ class EdgeType:
         return (*ENDS, *own) if columns else ()
 
     @property
+    def family(self) -> str:
+        """The name that a schema declares: of a pair the part before its ends, else the name."""
+        return self.name.partition(PAIR_SEPARATOR)[0]
+
+    @property
+    def is_pair(self) -> bool:
+        """One pair of ends of an edge that is declared over several."""
+        return PAIR_SEPARATOR in self.name
+
+    @property
     def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:
         """Edges are indexed by `id`, `src` and `dst`; their properties are not."""
         return (
@@ -199,6 +217,12 @@ class EdgeType:
     @property
     def table_key(self) -> TableKey:
         return table_key("edge", self.name)
+
+
+def spell_ends(edges: Sequence[EdgeType]) -> str:
+    """`Company | Person -> City`: the ends of an edge type, or of the pairs of a family."""
+    ends = ({each.source for each in edges}, {each.target for each in edges})
+    return " -> ".join(" | ".join(sorted(each)) for each in ends)
 
 
 @dataclass(frozen=True)
@@ -232,6 +256,31 @@ class Catalog:
     def edge_named(self, name: str) -> EdgeType | None:
         """As in traversals and load records: by the exact name, or else ignoring case."""
         return self._edges_by_name.get(name) or self._edges_by_folded_name.get(name.lower())
+
+    @cached_property
+    def _families(self) -> Mapping[str, tuple[EdgeType, ...]]:
+        """By name in lower case: the pairs of each edge that is declared over several ends."""
+        found: dict[str, tuple[EdgeType, ...]] = {}
+        for each in self.edges:
+            if each.is_pair:
+                name = each.family.lower()
+                found[name] = (*found.get(name, ()), each)
+        return found
+
+    @cached_property
+    def edge_names(self) -> tuple[str, ...]:
+        """As the schema declares them: a family counts once."""
+        return tuple(dict.fromkeys(each.family for each in self.edges))
+
+    def pairs(self, name: str) -> tuple[EdgeType, ...]:
+        """The pairs of an edge that is declared over several ends, by its exact name."""
+        found = self._families.get(name.lower(), ())
+        return found if found and found[0].family == name else ()
+
+    def edges_named(self, name: str) -> tuple[EdgeType, ...]:
+        """What a name means in a traversal: one edge type, or the pairs of a family, or none."""
+        edge = self.edge_named(name)
+        return self._families.get(name.lower(), ()) if edge is None else (edge,)
 
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
         """The node types that implement an interface, sorted by name."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, spell_ends
 
 CHARACTERS_PER_TOKEN = 3.5
 """What tokenizers of language models make of names and punctuation, about."""
@@ -64,13 +64,13 @@ def choose_types(catalog: Catalog, types: Iterable[str], question: str | None) -
 
 
 def _choose(catalog: Catalog, types: tuple[str, ...], question: str | None) -> list[str]:
-    everything = [each.name for each in _types_of(catalog)]
+    everything = [_name_of(each) for each in _types_of(catalog)]
     if not types and question is None:
         return everything
     scores = dict.fromkeys(types, 1)
     if question is not None:
         asked = words_of(question)
-        found = {each.name: _score(each, asked) for each in _types_of(catalog)}
+        found = {_name_of(each): _score(each, asked) for each in _types_of(catalog)}
         scores |= {name: score for name, score in found.items() if score}
     if not scores:
         return everything  # the words say nothing about the schema
@@ -79,7 +79,12 @@ def _choose(catalog: Catalog, types: tuple[str, ...], question: str | None) -> l
 
 
 def _types_of(catalog: Catalog) -> list[NodeType | EdgeType]:
-    return [*catalog.nodes, *catalog.edges]
+    """Of an edge over several pairs of ends, the first pair stands for all."""
+    return [*catalog.nodes, *(catalog.edges_named(each)[0] for each in catalog.edge_names)]
+
+
+def _name_of(owner: NodeType | EdgeType) -> str:
+    return owner.family if isinstance(owner, EdgeType) else owner.name
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -90,7 +95,7 @@ def words_of(text: str) -> frozenset[str]:
 
 def _score(owner: NodeType | EdgeType, asked: frozenset[str]) -> int:
     """A name counts more than a property, and a property more than an enum value."""
-    score = 4 * _count_met(words_of(owner.name), asked)
+    score = 4 * _count_met(words_of(_name_of(owner)), asked)
     if isinstance(owner, NodeType):
         score += 4 * _count_met(words_of(" ".join(owner.implements)), asked)
     score += _count_met(words_of(_description_of(owner)), asked)
@@ -120,12 +125,11 @@ def _join(catalog: Catalog, touched: Sequence[str]) -> list[str]:
     """The touched types, what joins them, and the edges among all of these."""
     nodes = dict.fromkeys(each for each in touched if catalog.node(each) is not None)
     for name in touched:
-        edge = catalog.edge(name)
-        if edge is not None:
+        for edge in catalog.edges_named(name):
             nodes |= dict.fromkeys((edge.source, edge.target))
     for one, other in combinations(list(nodes), 2):
         nodes |= dict.fromkeys(_chain(catalog, one, other))
-    edges = [each.name for each in catalog.edges if {each.source, each.target} <= nodes.keys()]
+    edges = [each.family for each in catalog.edges if {each.source, each.target} <= nodes.keys()]
     return list(dict.fromkeys((*touched, *nodes, *edges)))
 
 
@@ -179,7 +183,7 @@ def _fit(catalog: Catalog, names: Sequence[str], budget: int) -> SchemaOutline:
 def _in_order(catalog: Catalog, names: Sequence[str]) -> list[str]:
     """Nodes before edges, each as the catalog lists them."""
     wanted = set(names)
-    return [each.name for each in _types_of(catalog) if each.name in wanted]
+    return [name for each in _types_of(catalog) if (name := _name_of(each)) in wanted]
 
 
 def _interfaces(catalog: Catalog, names: Sequence[str], detail: _Detail) -> Iterator[str]:
@@ -194,17 +198,16 @@ def _interfaces(catalog: Catalog, names: Sequence[str], detail: _Detail) -> Iter
 
 
 def _line(catalog: Catalog, name: str, detail: _Detail) -> str:
-    node, edge = catalog.node(name), catalog.edge(name)
-    owner = node or edge
-    assert owner is not None, name
+    node, edges = catalog.node(name), catalog.edges_named(name)
+    owner = node or edges[0]
     key = owner.key
-    head = _node_head(owner) if isinstance(owner, NodeType) else _edge_head(owner)
+    head = _node_head(owner) if isinstance(owner, NodeType) else _edge_head(edges)
     shown = [each for each in owner.properties if not detail.only_keys or each.name in key]
     held = detail.samples.get(name, {})
     parts = [_property(each, key, held.get(each.name, ()), detail) for each in shown]
     parts += [f"@key({', '.join(key)})"] if len(key) > 1 else []
     body = "  ".join(parts)
-    line = f"{head} {{ {body} }}" if body or edge is None else head
+    line = f"{head} {{ {body} }}" if body or node is not None else head
     description = _description_of(owner) if detail.has_descriptions else ""
     return f"{line}  // {description}" if description else line
 
@@ -214,11 +217,12 @@ def _node_head(node: NodeType) -> str:
     return f"node {node.name}{implements}"
 
 
-def _edge_head(edge: EdgeType) -> str:
+def _edge_head(edges: Sequence[EdgeType]) -> str:
+    edge = edges[0]
     card, low, high = "", edge.cardinality.low, edge.cardinality.high
     if low or high is not None:
         card = f" @card({low}..{'' if high is None else high})"
-    return f"edge {edge.name}: {edge.source} -> {edge.target}{card}"
+    return f"edge {edge.family}: {spell_ends(edges)}{card}"
 
 
 def _property(

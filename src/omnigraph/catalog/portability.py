@@ -7,8 +7,9 @@ rejects the text of the schema, and the canonical form has a version that it doe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, spell_ends
 from omnigraph.errors import UsageError
+from omnigraph.ids import table_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ def check_portable(catalog: Catalog) -> None:
 
 
 def _extensions(catalog: Catalog) -> Iterator[SchemaExtension]:
-    for edge in catalog.edges:
-        if edge.key:
-            yield SchemaExtension(edge.table_key, f"@key({', '.join(edge.key)}) on an edge")
+    for name in catalog.edge_names:
+        pairs = catalog.edges_named(name)
+        entity = table_key("edge", name)
+        if pairs[0].is_pair:
+            yield SchemaExtension(entity, f"ends of several types, {spell_ends(pairs)}")
+        if pairs[0].key:
+            yield SchemaExtension(entity, f"@key({', '.join(pairs[0].key)}) on an edge")

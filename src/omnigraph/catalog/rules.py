@@ -80,11 +80,13 @@ class SchemaRule(StrEnum):
     C12 = "C12", "a constraint names a property twice"
     C13 = "C13", "the pattern of @check is too large"
     C14 = "C14", "the key of an edge does not name src and dst"
+    C15 = "C15", "a constraint of an edge would count across several pairs of ends"
 
     K1 = "K1", "two nodes have one name"
     K2 = "K2", "two edges have one name"
     K3 = "K3", "an edge starts or ends at a node that is not declared"
     K4 = "K4", "the names of two edges differ only in case"
+    K5 = "K5", "an edge names one type twice at one end"
 
     R1 = "R1", "two interfaces have one name"
     R2 = "R2", "a property is declared twice in one type"

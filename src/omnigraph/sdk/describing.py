@@ -27,7 +27,7 @@ def describe_graph(
 ) -> SchemaOutline:
     """Raises TypeUnknown, UsageError."""
     for name in types:
-        if catalog.node(name) is None and catalog.edge(name) is None:
+        if catalog.node(name) is None and name not in catalog.edge_names:
             raise TypeUnknown(name)
     if not 0 <= samples <= SAMPLES_MAX:
         raise UsageError(f"samples is between 0 and {SAMPLES_MAX}, not {samples}")

@@ -15,6 +15,7 @@ from omnigraph.catalog.model import (
     Unique,
     WantedIndexKind,
 )
+from omnigraph.catalog.portability import find_extensions
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.lang.source import Source
 
@@ -186,3 +187,38 @@ def test_unknown_annotations_are_kept_with_their_texts() -> None:
         Annotation("plain", "word"),
         Annotation("weight", "0.50"),
     )
+
+
+ENDS_SCHEMA = """
+interface Place { }
+node Person { }
+node Robot { }
+node City implements Place { }
+node Country implements Place { }
+edge LivesIn: Person | Robot -> Place @key(src, dst)
+edge Knows: Person -> Person
+"""
+
+
+def test_an_edge_over_several_ends_is_an_edge_type_for_each_pair() -> None:
+    catalog = compiled(ENDS_SCHEMA)
+    pairs = catalog.pairs("LivesIn")
+    assert [(each.name, each.source, each.target) for each in pairs] == [
+        ("LivesIn.Person.City", "Person", "City"),
+        ("LivesIn.Person.Country", "Person", "Country"),
+        ("LivesIn.Robot.City", "Robot", "City"),
+        ("LivesIn.Robot.Country", "Robot", "Country"),
+    ]
+    assert all(each.key == ("src", "dst") and each.family == "LivesIn" for each in pairs)
+    assert catalog.edge_names == ("Knows", "LivesIn")
+    assert catalog.edges_named("livesIn") == pairs
+    assert catalog.pairs("livesIn") == () == catalog.pairs("Knows") == catalog.edges_named("No")
+    assert [str(each) for each in find_extensions(catalog)] == [
+        "edge:LivesIn: ends of several types, Person | Robot -> City | Country",
+        "edge:LivesIn: @key(src, dst) on an edge",
+    ]
+
+
+def test_an_interface_with_one_implementer_is_an_edge_of_one_pair() -> None:
+    catalog = compiled("interface I { } node A implements I { } edge E: I -> A")
+    assert [each.name for each in catalog.edges] == ["E.A.A"]

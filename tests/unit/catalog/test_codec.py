@@ -222,6 +222,30 @@ def test_a_float_bound_may_be_written_without_a_point_and_stays_a_float() -> Non
     assert encode_compact(decoded) == text
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Sees.A.B", "Sees.B.A"),
+        ("Likes", "SEES"),
+    ],
+    ids=["other ends", "beside an edge of that name"],
+)
+def test_a_pair_of_ends_has_the_name_of_its_ends_and_its_family_to_itself(
+    old: str, new: str
+) -> None:
+    text = encode_pretty(
+        compiled("node A { } node B { } edge Sees: A -> A | B  edge Likes: A -> B")
+    )
+    wrong = text.replace(
+        f'"{old}",\n      "type_id": {type_id("edge", old)}',
+        f'"{new}",\n      "type_id": {type_id("edge", new)}',
+    )
+    assert wrong != text
+    with pytest.raises(SchemaCorrupt) as caught:
+        decode_ir(wrong)
+    assert caught.value.place.startswith("edge:Sees.")
+
+
 def test_a_name_that_stands_twice_is_damage() -> None:
     document = json.loads(COMPACT)
     document["nodes"].append(document["nodes"][0])

@@ -356,3 +356,73 @@ def test_a_plan_survives_being_written_down(mode: DropMode) -> None:
     told["steps"][0]["kind"] = "dance"
     with pytest.raises(SchemaCorrupt):
         decode_plan(told)
+
+
+ENDS = """
+node Person { }
+node City { }
+node Country { }
+edge LivesIn: Person -> City { since: I32? }
+"""
+SEVERAL = ENDS.replace("Person -> City {", "Person -> City | Country {")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            ENDS,
+            SEVERAL,
+            [
+                ("rename_type", "LivesIn", "LivesIn.Person.City"),
+                ("add_type", None, "LivesIn.Person.Country"),
+            ],
+        ),
+        (
+            SEVERAL,
+            ENDS,
+            [
+                ("rename_type", "LivesIn.Person.City", "LivesIn"),
+                ("drop_type", None, "LivesIn.Person.Country"),
+            ],
+        ),
+        (
+            SEVERAL,
+            SEVERAL.replace("node City {", 'node Town @rename_from("City") {').replace(
+                "-> City |", "-> Town |"
+            ),
+            [
+                ("rename_type", "City", "Town"),
+                ("rename_type", "LivesIn.Person.City", "LivesIn.Person.Town"),
+            ],
+        ),
+        (
+            SEVERAL,
+            SEVERAL.replace("LivesIn: Person", "Stays: City | Person").replace(
+                "| Country {", '| Country @rename_from("LivesIn") {'
+            ),
+            [
+                ("add_type", None, "Stays.City.City"),
+                ("add_type", None, "Stays.City.Country"),
+                ("rename_type", "LivesIn.Person.City", "Stays.Person.City"),
+                ("rename_type", "LivesIn.Person.Country", "Stays.Person.Country"),
+            ],
+        ),
+    ],
+    ids=["an edge gets ends", "ends are dropped", "an end is renamed", "the edge is renamed"],
+)
+def test_the_tables_of_an_edge_over_several_ends_are_kept(
+    before: str, after: str, expected: list[tuple[str, str | None, str]]
+) -> None:
+    plan = plan_migration(*(compile_schema(Source("s.pg", each)) for each in (before, after)))
+    steps = [encode_step(each) for each in plan.steps]
+    assert [
+        (each["kind"], each.get("from"), each.get("to", each.get("name"))) for each in steps
+    ] == expected
+    assert plan.supported
+    again = after.replace("node Country", "node Other { }\nnode Country").replace(
+        "| Country", "| Country | Other"
+    )
+    if again != after and "|" in again:
+        plan = plan_migration(*(compile_schema(Source("s.pg", each)) for each in (after, again)))
+        assert plan.supported, "a rename that was done is no hint any more"

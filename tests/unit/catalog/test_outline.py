@@ -98,3 +98,16 @@ def test_samples_stand_in_comments() -> None:
     shown = outline_schema(CATALOG, types=["Recipe"], samples=samples)
     assert "e.g. Soup * /, Pie" in shown.text
     assert [each.name for each in compiled(shown.text).nodes] == ["Recipe"]
+
+
+def test_an_edge_over_several_ends_is_one_line() -> None:
+    text = """interface Place { }
+node City implements Place { }
+node Country implements Place { }
+node Person { }
+node Robot { }
+edge LivesIn: Person | Robot -> City | Country { since: I32? }"""
+    catalog = compile_schema(Source("s.pg", text))
+    assert outline_schema(catalog).text == text.replace("{ }", "{  }")
+    assert outline_schema(catalog, types=["LivesIn"]).types[0] == "LivesIn"
+    assert "Country" in outline_schema(catalog, question="where does a robot live in").types

@@ -11,7 +11,7 @@ from typing import Final
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import RefusedProgram, edge_spelling, find_name
+from omnigraph.compiler.repair.program import RefusedProgram, find_name, spell_edge
 from omnigraph.lang.source import Span
 
 _NODE: Final = re.compile(
@@ -104,7 +104,7 @@ class _Chain:
 
     def _walk(self, between: re.Match[str], edges: list[EdgeType], left: str, right: str) -> str:
         groups = between.groupdict()
-        word = "|".join(map(edge_spelling, edges))
+        word = "|".join(spell_edge(each) for each in dict.fromkeys(each.family for each in edges))
         is_arrow = "-" in between[0]
         is_within = all(each.source == each.target for each in edges)
         if groups.get("back"):
@@ -122,10 +122,10 @@ class _Chain:
         name = between.groupdict().get("edge")
         program = self._program
         words = [program.edge_word(each) for each in _words(name or "")]
-        found = [program.catalog.edge_named(each) for each in words if each is not None]
-        edges = [each for each in found if each is not None]
-        if edges:
-            return edges if len(edges) == len(words) else []
+        found = [program.catalog.edges_named(each) for each in words if each is not None]
+        if any(found):
+            is_whole = all(found) and len(found) == len(words)
+            return [edge for each in found for edge in each] if is_whole else []
         joining = program.edges_between(left, right)
         return [joining[0]] if len(joining) == 1 and left is not None else []
 

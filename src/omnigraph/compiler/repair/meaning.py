@@ -7,7 +7,7 @@ from typing import Final
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import Scalar, Struct, ValueType, Vector
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, edge_spelling, find_name
+from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, find_name, spell_edge
 from omnigraph.lang.source import Diagnostic, Span
 
 Propose = Callable[[RefusedProgram, Diagnostic, Span], Iterator[Proposal]]
@@ -57,7 +57,7 @@ def _joining(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
         names = [None if each is None else each.name for each in ends]
         joining = program.edges_between(names[0], names[1])
         if len(joining) == 1 and any(names):
-            yield _replace(Span(*walk.span(2)), edge_spelling(joining[0]))
+            yield _replace(Span(*walk.span(2)), spell_edge(joining[0].family))
 
 
 def _ends(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -160,7 +160,7 @@ def _bind(program: RefusedProgram, name: str) -> Iterator[Proposal]:
     for variable, of_type in program.types.items():
         joining = program.edges_between(of_type.name, meant)
         if isinstance(of_type, NodeType) and len(joining) == 1:
-            walk = f"${variable} {edge_spelling(joining[0])} ${name} "
+            walk = f"${variable} {spell_edge(joining[0].family)} ${name} "
             yield (TextEdit(closing.start(), closing.start(), walk),)
     if not program.variables:
         yield (TextEdit(opening.end(), opening.end(), f" ${name}: {meant} "),)

@@ -145,11 +145,12 @@ class RefusedProgram:
 
     def edge_word(self, name: str) -> str | None:
         """The spelling, in a query, of the edge type that a name may mean."""
-        return find_name(name, map(edge_spelling, self.catalog.edges))
+        return find_name(name, map(spell_edge, self.catalog.edge_names))
 
 
-def edge_spelling(edge: EdgeType) -> str:
-    return f"{edge.name[0].lower()}{edge.name[1:]}"
+def spell_edge(name: str) -> str:
+    """The name of an edge type, as queries write it."""
+    return f"{name[0].lower()}{name[1:]}"
 
 
 def find_name(name: str, candidates: Iterable[str]) -> str | None:

@@ -1,10 +1,10 @@
 """Traversals: which edge, which way, and what that says about the two ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.model import EdgeType, spell_ends
 from omnigraph.compiler.ir import Direction, Way
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.variables import declare, is_usable_node
@@ -12,6 +12,12 @@ from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest, rank_candidates
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
+
+Family = tuple[EdgeType, ...]
+"""What the name of an edge stands for: one edge type, or a pair of ends for each of several."""
+
+Types = tuple[str, ...] | None
+"""What an end may be, or None if that is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,12 @@ class Walk:
 
 def resolve_walk(clause: ast.Traversal, scope: BlockScope, context: Context) -> Walk:
     """The walk, with both ends bound in the scope. One that is wrong still connects its ends."""
-    edges = [_find_edge(each, context) for each in clause.edges]
-    if len(edges) > 1 or any(map(partial(_is_several, scope), (clause.source, clause.target))):
-        return _resolve_ways(clause, edges, scope, context)
-    (edge,) = edges
+    found = [_find_edges(each, context) for each in clause.edges]
+    ends = (clause.source, clause.target)
+    edges = found[0] if len(found) > 1 else _narrow(found[0], clause, scope)
+    if len(found) > 1 or len(edges) > 1 or any(map(partial(_is_several, scope), ends)):
+        return _resolve_ways(clause, found, scope, context)
+    edge = next(iter(edges), None)
     hops = _resolve_hops(clause, edge, context)
     usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
     direction = _infer(clause, edge, scope, context) if edge is not None and all(usable) else None
@@ -52,11 +60,11 @@ def _is_several(scope: BlockScope, variable: ast.Variable) -> bool:
     return bound is not None and bound.is_several
 
 
-def _find_edge(written: ast.Name, context: Context) -> EdgeType | None:
+def _find_edges(written: ast.Name, context: Context) -> Family:
     name = written.text
-    edge = context.catalog.edge_named(name)
-    if edge is None:
-        names = [f"{each.name[0].lower()}{each.name[1:]}" for each in context.catalog.edges]
+    edges = context.catalog.edges_named(name)
+    if not edges:
+        names = [f"{each[0].lower()}{each[1:]}" for each in context.catalog.edge_names]
         best = closest(name, names)
         hint = None if best is None else f"did you mean '{best}'?"
         problem = TypeProblem(
@@ -67,7 +75,16 @@ def _find_edge(written: ast.Name, context: Context) -> EdgeType | None:
             candidates=rank_candidates(name, names),
         )
         context.report(problem, written.span)
-    return edge
+    return edges
+
+
+def _narrow(family: Family, clause: ast.Traversal, scope: BlockScope) -> Family:
+    """The pairs of ends that one hop between types that are known can take; all if none can."""
+    if len(family) == 1 or clause.hops is not None:
+        return family
+    left, right = _known_types(clause.source, scope), _known_types(clause.target, scope)
+    names = {each.edge for each in _fitting(family, left, right)}
+    return tuple(each for each in family if each.name in names) or family
 
 
 # ── several ways ─────────────────────────────────────────────────────────────────────────────────
@@ -75,23 +92,24 @@ def _find_edge(written: ast.Name, context: Context) -> EdgeType | None:
 
 def _resolve_ways(
     clause: ast.Traversal,
-    found: Sequence[EdgeType | None],
+    found: Sequence[Family],
     scope: BlockScope,
     context: Context,
 ) -> Walk:
     """A traversal of several edges, or between variables of several types."""
-    edges = list(dict.fromkeys(each for each in found if each is not None))
+    families = list(dict.fromkeys(each for each in found if each))
+    edges = [each for family in families for each in family]
     usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
     hops = _resolve_hops(clause, None, context)
     ways: tuple[Way, ...] = ()
-    if None not in found and all(usable):
-        ways = _find_ways(clause, edges, scope, context)
+    if all(found) and all(usable):
+        ways = _find_ways(clause, families, scope, context)
     near = tuple(sorted({each.source_type for each in ways}))
     far = tuple(sorted({each.target_type for each in ways}))
     if hops[0] == 0 and not _types_of(clause.source, near, scope) <= _types_of(
         clause.target, far, scope
     ):
-        message = f"{_spell_all(edges)} leads to other types, and after no hop one is still here"
+        message = f"{_spell_all(families)} leads to other types, and after no hop one is still here"
         hint = "begin with one hop, or put the traversal into `optional { }`"
         assert clause.hops is not None
         context.report(TypeProblem(QueryRule.T15, message, hint), clause.hops.span)
@@ -111,85 +129,103 @@ def _types_of(
 
 
 def _find_ways(
-    clause: ast.Traversal, edges: Sequence[EdgeType], scope: BlockScope, context: Context
+    clause: ast.Traversal, families: Sequence[Family], scope: BlockScope, context: Context
 ) -> tuple[Way, ...]:
     """How each edge is walked from the left end; those that join nothing are left out.
 
     Of one edge with both ends in reach, the way it points is meant. Several hops may pass types
     that neither end has.
     """
+    edges = [each for family in families for each in family]
     if clause.undirected:
         for name in clause.edges:
-            edge = context.catalog.edge_named(name.text)
-            if edge is not None and edge.source != edge.target:
-                _refuse_undirected(name, edge, context)
+            family = context.catalog.edges_named(name.text)
+            if {each.source for each in family} != {each.target for each in family}:
+                _refuse_undirected(name, family, context)
                 return ()
     left, right = _known_types(clause.source, scope), _known_types(clause.target, scope)
     is_loop = clause.source.name == clause.target.name != ast.WILDCARD
-    if clause.hops is not None:
-        ways = _chain(edges, left, right)
+    if clause.undirected:
+        ways = _either_way(edges, *((left, right) if clause.hops is None else (None, None)))
+    elif clause.hops is not None:
+        ways = _chain(families, left, right)
     else:
-        ways = tuple(way for each in edges for way in _fitting(each, left, right))
+        ways = tuple(way for each in families for way in _fitting(each, left, right))
     if is_loop and clause.hops is None:
         ways = tuple(each for each in ways if each.source_type == each.target_type)
-    if clause.undirected:
-        ways = tuple(replace(each, direction=Direction.BOTH) for each in ways)
     arrives = right is None or any(each.target_type in right for each in ways)
     if ways and arrives:
         return tuple(sorted(set(ways)))
     ends = {name for each in edges for name in (each.source, each.target)}
     if not ways and is_loop and (left is None or ends & set(left)):
-        message = f"{_spell_all(edges)} cannot lead from `${clause.source.name}` back to itself"
+        message = f"{_spell_all(families)} cannot lead from `${clause.source.name}` back to itself"
         misfit = clause.target
     else:
         misfit = clause.source if left and not ends & set(left) else clause.target
         known = " | ".join(_known_types(misfit, scope) or ())
-        verb = "does" if len(edges) == 1 else "do"
-        message = f"`${misfit.name}` is bound to {known}, which {_spell_all(edges)} {verb} not join"
+        verb = "does" if len(families) == 1 else "do"
+        told = f"which {_spell_all(families)} {verb} not join"
+        message = f"`${misfit.name}` is bound to {known}, {told}"
     problem = TypeProblem(QueryRule.T5, message, expected=tuple(sorted(ends)))
     context.report(problem, misfit.span)
     return ()
 
 
-Types = tuple[str, ...] | None
-"""What an end may be, or None if that is open."""
+def _fitting(
+    family: Family, left: Types, right: Types, only: Direction | None = None
+) -> tuple[Way, ...]:
+    """One hop: the edge as it points if that fits both ends, else against it.
 
-
-def _fitting(edge: EdgeType, left: Types, right: Types) -> tuple[Way, ...]:
-    """One hop: the edge as it points if that fits both ends, else against it."""
-    ways = (
-        Way(edge.source, edge.name, Direction.OUT, edge.target),
-        Way(edge.target, edge.name, Direction.IN, edge.source),
-    )
-    for way in ways:
-        fits_left = left is None or way.source_type in left
-        fits_right = right is None or way.target_type in right
-        if fits_left and fits_right:
-            return (way,)
+    All pairs of a family go one way: where both would do for one of them, the way it points is
+    meant for all.
+    """
+    for direction in (Direction.OUT, Direction.IN) if only is None else (only,):
+        ways = tuple(
+            Way(near, each.name, direction, far)
+            for each in family
+            for near, far in (_end_types(each, direction),)
+            if near is not None and far is not None
+            if (left is None or near in left) and (right is None or far in right)
+        )
+        if ways:
+            return ways
     return ()
 
 
-def _chain(edges: Sequence[EdgeType], left: Types, right: Types) -> tuple[Way, ...]:
+def _either_way(edges: Sequence[EdgeType], left: Types, right: Types) -> tuple[Way, ...]:
+    """Undirected: an edge within one type both ways at once, a pair of two types each way."""
+    within = (each for each in edges if each.source == each.target)
+    ways = [Way(each.source, each.name, Direction.BOTH, each.target) for each in within]
+    for each in edges:
+        if each.source != each.target:
+            out = Way(each.source, each.name, Direction.OUT, each.target)
+            ways += [out, out.reversed()]
+    return tuple(
+        each
+        for each in ways
+        if (left is None or each.source_type in left)
+        and (right is None or each.target_type in right)
+    )
+
+
+def _chain(families: Sequence[Family], left: Types, right: Types) -> tuple[Way, ...]:
     """Several hops: from the types of the known end, every edge that a hop can take."""
-    reached = set(left or right or (each.source for each in edges))
+    reached = set(left or right or (each.source for family in families for each in family))
     is_forward = left is not None or right is None
-    waiting = list(edges)
-    ways: list[Way] = []
+    directions: dict[Family, Direction] = {}
+    ways: dict[Way, None] = {}
     while True:
         open_types = tuple(reached)
-        found = [
-            way
-            for each in waiting
-            for way in _fitting(
-                each, open_types if is_forward else None, None if is_forward else open_types
-            )
-        ]
-        if not found:
+        near, far = (open_types, None) if is_forward else (None, open_types)
+        count = len(ways)
+        for family in families:
+            found = _fitting(family, near, far, directions.get(family))
+            if found:
+                directions[family] = found[0].direction
+            ways |= dict.fromkeys(found)
+        if len(ways) == count:
             return tuple(ways)
-        ways += found
-        taken = {each.edge for each in found}
-        waiting = [each for each in waiting if each.name not in taken]
-        reached |= {each.target_type if is_forward else each.source_type for each in found}
+        reached |= {each.target_type if is_forward else each.source_type for each in ways}
 
 
 def _known_types(variable: ast.Variable, scope: BlockScope) -> Types:
@@ -197,8 +233,8 @@ def _known_types(variable: ast.Variable, scope: BlockScope) -> Types:
     return None if bound is None or not bound.types else bound.types
 
 
-def _spell_all(edges: Sequence[EdgeType]) -> str:
-    return ", ".join(map(_spell, edges))
+def _spell_all(families: Sequence[Family]) -> str:
+    return ", ".join(map(_spell, families))
 
 
 # ── hops ─────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +255,7 @@ def _resolve_hops(
         context.report(TypeProblem(QueryRule.T15, message, "write {0,1}"), hops.span)
     elif low == 0 and edge is not None and edge.source != edge.target:
         message = (
-            f"{_spell(edge)} leads to another type, and after no hop one is still at the first"
+            f"{_spell((edge,))} leads to another type, and after no hop one is still at the first"
         )
         hint = "begin with one hop, or put the traversal into `optional { }`"
         context.report(TypeProblem(QueryRule.T15, message, hint), hops.span)
@@ -234,7 +270,7 @@ def _infer(
 ) -> Direction | None:
     """Which way the edge is walked from the left end, by the types known so far."""
     if clause.undirected and edge.source != edge.target:
-        _refuse_undirected(clause.edge, edge, context)
+        _refuse_undirected(clause.edge, (edge,), context)
         return None
     left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
     if clause.undirected:
@@ -250,16 +286,18 @@ def _infer(
         return direction
     known = _known_type(misfit, scope)
     if known is None:
-        message = f"{_spell(edge)} cannot lead from `${misfit.name}` back to itself"
+        message = f"{_spell((edge,))} cannot lead from `${misfit.name}` back to itself"
     else:
-        message = f"`${misfit.name}` is bound to {known}, which {_spell(edge)} does not have there"
+        message = (
+            f"`${misfit.name}` is bound to {known}, which {_spell((edge,))} does not have there"
+        )
     ends = (edge.source, edge.target)
     context.report(TypeProblem(QueryRule.T5, message, expected=ends), misfit.span)
     return None
 
 
-def _refuse_undirected(name: ast.Name, edge: EdgeType, context: Context) -> None:
-    message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
+def _refuse_undirected(name: ast.Name, family: Family, context: Context) -> None:
+    message = f"{_spell(family)} has ends of two types and cannot be walked undirected"
     hint = f"write `{name.text}` without the angle brackets"
     context.report(TypeProblem(QueryRule.T22, message, hint), name.span)
 
@@ -310,8 +348,8 @@ def _end_types(
     return edge.source, edge.target
 
 
-def _spell(edge: EdgeType) -> str:
-    return f"{edge.name}: {edge.source} -> {edge.target}"
+def _spell(family: Family) -> str:
+    return f"{family[0].family}: {spell_ends(family)}"
 
 
 # ── binding ──────────────────────────────────────────────────────────────────────────────────────

@@ -112,8 +112,8 @@ class Cardinality:
 @dataclass(frozen=True, slots=True)
 class Edge:
     name: Name
-    source: Name
-    target: Name
+    sources: tuple[Name, ...]
+    targets: tuple[Name, ...]
     cardinality: Cardinality | None
     annotations: tuple[Annotation, ...]
     members: tuple[Property | Constraint, ...]

@@ -130,6 +130,7 @@ _DIALECT = Dialect(
         "DOTS": "'..'",
         "EQUAL": "'='",
         "COMMA": "','",
+        "VBAR": "'|'",
         "LPAR": "'('",
         "RPAR": "')'",
         "LSQB": "a property type",
@@ -186,7 +187,8 @@ class _Reader:
         )
 
     def _edge(self, tree: Tree[Token]) -> Edge:
-        _, name, source, target = _tokens(tree)
+        _, name = _tokens(tree)
+        sources, targets = (each for each in _subtrees(tree) if each.data == "ends")
         marks = _marks(tree)
         cardinality = None
         if marks and _mark_name(marks[0]) == "card":
@@ -208,8 +210,8 @@ class _Reader:
         key = (each for each in map(self._mark, keys) if isinstance(each, Constraint))
         return Edge(
             _name(name),
-            _name(source),
-            _name(target),
+            tuple(map(_name, _tokens(sources))),
+            tuple(map(_name, _tokens(targets))),
             cardinality,
             annotations,
             (*key, *self._members(tree)),

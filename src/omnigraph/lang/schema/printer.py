@@ -53,8 +53,9 @@ def _declaration(declaration: Declaration) -> str:
             if implements:
                 header.append(f"implements {', '.join(each.text for each in implements)}")
             return _block(header, members)
-        case Edge(name, source, target, cardinality, annotations, members):
-            header = [f"edge {name.text}: {source.text} -> {target.text}"]
+        case Edge(name, sources, targets, cardinality, annotations, members):
+            ends = (" | ".join(each.text for each in some) for some in (sources, targets))
+            header = [f"edge {name.text}: {' -> '.join(ends)}"]
             if cardinality is not None:
                 header.append(_cardinality(cardinality))
             header.extend(map(_annotation, annotations))

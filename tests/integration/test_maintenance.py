@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileReader
 
 from omnigraph.cli.app import run
 from omnigraph.commit.context import WriteContext
@@ -479,6 +480,22 @@ def test_the_doctor_finds_what_is_missing_and_what_dangles(root: Path) -> None:
     fresh = stores_at(root)
 
     assert any(each.subject == PERSON for each in check_tables(fresh))
+
+
+def test_a_deep_check_reads_every_value(root: Path) -> None:
+    graph = open_at(root)
+    names = [f"a name of some length, number {each}" for each in range(1_000)]
+    put(graph, *names)
+    (file,) = (root / graph.snapshot().pins[PERSON].path / "data").glob("*.lance")
+    page = LanceFileReader(str(file)).metadata().columns[1].pages[0]
+    whole = bytearray(file.read_bytes())
+    for buffer in page.buffers:
+        whole[buffer.position : buffer.position + buffer.size] = bytes(buffer.size)
+    file.write_bytes(whole)
+    fresh = open_at(root)
+    assert fresh.examine() == []
+    problems = [each.problem for each in fresh.examine(is_deep=True)]
+    assert any("age cannot be read" in each for each in problems), problems
 
 
 def test_what_a_writer_is_about_is_no_fault_and_what_it_leaves_is(root: Path) -> None:

@@ -885,6 +885,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/maintain/doctor.py",
+        (
+            "a deep check leaves values out",
+            "            findings += check_values(stores, schema.catalog)\n",
+            "",
+            "tests/integration/test_maintenance.py::test_a_deep_check_reads_every_value",
+        ),
+    ),
+    *_of(
         "commit/retention.py",
         (
             "one commit too few is kept",

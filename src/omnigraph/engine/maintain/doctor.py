@@ -17,6 +17,7 @@ finding. The checks are slow and simple on purpose: they share no shortcut with 
 11. No dead writer left a sidecar, a schema lock or a staging record.
 12. Every fork of a table is shown by a branch.
 13. Every blob file exists, and is as long as its last blob needs (deep check).
+14. Every value can be read, and no required property is without one (deep check).
 """
 
 from collections import Counter
@@ -86,7 +87,7 @@ class DoctorFinding:
 
 
 def examine(context: WriteContext, *, is_deep: bool = False) -> list[DoctorFinding]:
-    """Every violated invariant of a graph. `is_deep` reads every row (10, 13)."""
+    """Every violated invariant of a graph. `is_deep` reads every row (10, 13, 14)."""
     stores = context.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
     findings += check_tables(stores, partial(_is_moving, context))
@@ -96,6 +97,7 @@ def examine(context: WriteContext, *, is_deep: bool = False) -> list[DoctorFindi
         if is_deep:
             findings += check_rows(stores, schema.catalog)
             findings += check_blobs(stores, schema.catalog)
+            findings += check_values(stores, schema.catalog)
     return [*findings, *check_leftovers(context), *check_forks(stores)]
 
 
@@ -342,6 +344,38 @@ def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[DoctorFinding]:
             for name in set(names) & set(handle.schema.names):
                 for problem in find_lost_blobs(stores.tables, handle, name):
                     yield DoctorFinding(branch, pin.key, problem)
+
+
+def check_values(stores: Stores, catalog: Catalog) -> Iterator[DoctorFinding]:
+    """Rule 14. Rule 5 reads the ids, rule 13 the blobs. A version is read once for all branches."""
+    checked: set[tuple[str, BranchName, int]] = set()
+    for branch in find_branches(stores):
+        pins = read_base(stores, branch).manifest.pins
+        for type_ in _types(catalog):
+            pin = pins.get(type_.table_key)
+            if pin is not None and (pin.path, pin.owner, pin.version) not in checked:
+                checked.add((pin.path, pin.owner, pin.version))
+                for problem in _find_bad_columns(stores, type_, pin):
+                    yield DoctorFinding(branch, pin.key, problem)
+
+
+def _find_bad_columns(stores: Stores, type_: NodeType | EdgeType, pin: Pin) -> Iterator[str]:
+    try:
+        handle = open_pin(stores, pin)
+    except OmnigraphError:
+        return  # reported by rule 5
+    for column in schema_of(type_):
+        if column.name not in handle.schema.names or pa.types.is_struct(column.type):
+            continue
+        empty = 0
+        try:
+            with stores.tables.scan(handle, ScanRequest(columns=(column.name,))) as batches:
+                for batch in batches:
+                    empty += 0 if column.nullable else batch.column(0).null_count
+        except OmnigraphError as error:
+            yield f"{column.name} cannot be read: {error}"
+        if empty:
+            yield f"has {empty} rows without {column.name}, which is required"
 
 
 # ── leftovers ────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from social_questions import QUESTIONS, Parameters
 from omnigraph.engine.opening import open_graph
 from omnigraph.sdk.embedded.graph import LocalGraph
 
-PERSONS = 120
+PERSONS = 1_200
 WRONG_MAX = 100
 
 

@@ -3,21 +3,25 @@
     parse → resolve → check_split → optimise → lower
 
 A query that was compiled before costs a look-up: results are kept by text, catalog and name, the
-least recently used leaving first. Catalogs are told apart by identity, since comparing them whole
-would cost more than most compilations. Rejections are not kept.
+least recently used leaving first. The plan of a read is then arranged for the sizes of the tables
+that it will meet; it is kept by these. Catalogs are told apart by identity, since comparing them
+whole would cost more than most compilations. Rejections are not kept.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.ir import Mutation, Parameter, Query
+from omnigraph.compiler.costs import Sizes, tables_of
+from omnigraph.compiler.ir import Mutation, Parameter, Query, Read
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import Watcher, optimise, silent
 from omnigraph.compiler.plan import Plan
 from omnigraph.compiler.resolve import check_file, check_split, find_mixed, resolve_query
 from omnigraph.errors import Finding, QueryInvalid, QueryNotFound
+from omnigraph.ids import TableKey
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Diagnostic, Source
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from omnigraph.compiler.repair.edits import Repair
 
 QUERIES_KEPT_MAX = 512
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,9 @@ class CompiledQuery:
     """As it was written."""
     optimised: Query
     plan: Plan
+    """For tables of unknown sizes."""
+    sized_by: tuple[TableKey, ...]
+    """The tables whose sizes decide about the order of its steps."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -54,6 +63,16 @@ def compile_query(source: Source, catalog: Catalog, *, name: str | None = None) 
     except QueryInvalid as error:
         repair = _find_repair(error, source, catalog, name)
         raise QueryInvalid(error.findings, repair=repair) from None
+
+
+def arrange(
+    compiled: CompiledQuery, catalog: Catalog, row_count: Callable[[TableKey], int]
+) -> Plan:
+    """The plan of a query for tables of these sizes."""
+    if not compiled.sized_by:
+        return compiled.plan
+    sizes = Sizes.of(compiled.sized_by, row_count)
+    return _arranged(_ByIdentity(compiled), _ByIdentity(catalog), sizes)
 
 
 def compile_file(source: Source, catalog: Catalog) -> tuple[CompiledQuery, ...]:
@@ -118,23 +137,36 @@ def _find_repair(
 
 def _finish(query: Query, catalog: Catalog, watch: Watcher = silent) -> CompiledQuery:
     optimised = query if isinstance(query, Mutation) else optimise(query, catalog, watch)
-    return CompiledQuery(query.name, query, optimised, lower(optimised, catalog))
+    sized_by = tables_of(optimised, catalog) if isinstance(optimised, Read) else ()
+    return CompiledQuery(query.name, query, optimised, lower(optimised, catalog), sized_by)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ByIdentity:
-    """A catalog that equals only itself. Being kept with the result, it keeps its identity."""
+class _ByIdentity(Generic[Kept]):
+    """What equals only itself. Being kept with the result, it keeps its identity."""
 
-    catalog: Catalog
+    kept: Kept
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.catalog is other.catalog
+        return isinstance(other, _ByIdentity) and self.kept is other.kept
 
     def __hash__(self) -> int:
-        return id(self.catalog)
+        return id(self.kept)
 
 
 @lru_cache(maxsize=QUERIES_KEPT_MAX)
-def _compile_once(source: Source, catalog: _ByIdentity, name: str | None) -> CompiledQuery:
+def _compile_once(source: Source, catalog: _ByIdentity[Catalog], name: str | None) -> CompiledQuery:
     query = select_query(parse(source), name)
-    return compile_tree(query, catalog.catalog, source)
+    return compile_tree(query, catalog.kept, source)
+
+
+@lru_cache(maxsize=QUERIES_KEPT_MAX)
+def _arranged(
+    compiled: _ByIdentity[CompiledQuery], catalog: _ByIdentity[Catalog], sizes: Sizes
+) -> Plan:
+    query = compiled.kept.ir
+    assert isinstance(query, Read)
+    arranged = optimise(query, catalog.kept, sizes=sizes)
+    return (
+        compiled.kept.plan if arranged == compiled.kept.optimised else lower(arranged, catalog.kept)
+    )

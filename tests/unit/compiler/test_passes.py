@@ -8,6 +8,7 @@ import pytest
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Key, NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.compile import compile_tree
+from omnigraph.compiler.costs import Sizes
 from omnigraph.compiler.ir import (
     ALWAYS,
     F64,
@@ -42,6 +43,7 @@ from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
 from omnigraph.compiler.passes.prune_columns import prune_columns
 from omnigraph.compiler.passes.push_filters import push_filters
+from omnigraph.ids import table_key
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
 
@@ -229,6 +231,42 @@ def test_nothing_is_said_of_how_many_are_married_to_one() -> None:
     married = Expand("a", "Married", Direction.IN, "c", "Person")
     steps = (Scan("a", "Person"), knows("a", "b"), married)
     assert order_expands(read(*steps), CATALOG).steps == steps
+
+
+def sizes(persons: int, knows: int, married: int) -> Sizes:
+    rows = {
+        table_key("node", "Person"): persons,
+        table_key("edge", "Knows"): knows,
+        table_key("edge", "Married"): married,
+    }
+    return Sizes.of(list(rows), rows.__getitem__)
+
+
+MARRIED_BACK = Expand("c", "Married", Direction.IN, "a", "Person")
+
+
+def test_many_edges_are_walked_behind_few() -> None:
+    """Without sizes, `Married` from its end is expected to lead to as many as `Knows`."""
+    steps = (Scan("c", "Person", (older("c", 3),)), knows("c", "b"), MARRIED_BACK)
+    assert order_expands(read(*steps), CATALOG).steps == steps
+    known = sizes(1_000_000, 50_000_000, 20_000)
+    ordered = order_expands(read(*steps), CATALOG, known)
+    assert ordered.steps == (steps[0], MARRIED_BACK, steps[1])
+
+
+def test_a_small_graph_keeps_the_usual_order() -> None:
+    steps = (Scan("c", "Person", (older("c", 3),)), knows("c", "b"), MARRIED_BACK)
+    known = sizes(100, 5_000, 40)
+    assert order_expands(read(*steps), CATALOG, known).steps == steps
+
+
+def test_a_cycle_is_closed_before_it_multiplies() -> None:
+    """The same walk twice, a triangle, and a table of which nothing is known to be there."""
+    triangle = (Scan("a", "Person"), knows("a", "b"), knows("b", "c"), knows("a", "c"))
+    known = sizes(100_000, 3_000_000, 0)
+    twice = (*triangle, knows("a", "b"))
+    ordered = order_expands(read(*twice), CATALOG, known).steps
+    assert ordered == (*twice[:2], twice[4], *twice[2:4])
 
 
 def test_a_ranked_scan_stays_one_though_a_block_before_it_has_bound_its_neighbour() -> None:

@@ -7,8 +7,10 @@ pass changes nothing.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from omnigraph.catalog.model import Catalog
+from omnigraph.compiler.costs import Sizes
 from omnigraph.compiler.ir import Read
 from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
@@ -34,9 +36,12 @@ def silent(name: str, query: Read) -> None:
     del name, query
 
 
-def optimise(query: Read, catalog: Catalog, watch: Watcher = silent) -> Read:
-    for rewrite in PASSES:
-        others = [replace(each, read=rewrite(each.read, catalog)) for each in query.unions]
+def optimise(
+    query: Read, catalog: Catalog, watch: Watcher = silent, sizes: Sizes | None = None
+) -> Read:
+    for each in PASSES:
+        rewrite = partial(order_expands, sizes=sizes) if each is order_expands else each
+        others = [replace(union, read=rewrite(union.read, catalog)) for union in query.unions]
         query = replace(rewrite(query, catalog), unions=tuple(others))
-        watch(rewrite.__name__, query)
+        watch(each.__name__, query)
     return query

@@ -4,7 +4,8 @@ Scans, expands and filters that stand together form a pattern: variables with th
 conditions, joined by walks. Any order that binds every variable once gives the same bag of rows.
 The pattern starts at the variable that is cheapest to reach, and goes on with whatever is expected
 to leave the fewest rows: a walk between two bound variables first, for it can only drop rows. A
-second variable is scanned only when nothing can be walked, for that multiplies.
+second variable is scanned only when nothing can be walked, for that multiplies. If the sizes of the
+tables are known, another order replaces this one where it is expected to be far cheaper (`costs`).
 
 A walk may be turned round. The pairs it relates are the same seen from either end: with an edge
 variable, one row per edge; without one, all pairs at distance `hops_low` to `hops_high`, and
@@ -12,12 +13,23 @@ distance along reversed edges is the same.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.access import Access, access_of
+from omnigraph.compiler.access import Access
+from omnigraph.compiler.costs import (
+    HOPS_MAX,
+    SELECTIVITY,
+    Choice,
+    Costs,
+    PatternNode,
+    Sizes,
+    WalkPattern,
+    counted_variables,
+    edges_of,
+    reached_types,
+)
 from omnigraph.compiler.ir import (
     Binder,
     Condition,
@@ -36,69 +48,49 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.scope import (
     bound_by,
+    mentioned_in,
     ranked_variable,
     ranking_of,
     selected_by_rank,
     variables_of,
 )
 
+Block = Without | Within | Measured | Optionally
+
+ORDERED_STEPS_MIN = 3
+"""A scan and a walk have their best order already."""
+
 FAN_OUT = 10.0
 """How many edges of a type a node has, for want of knowledge."""
 
-SELECTIVITY = {
-    Access.KEY: 0.0001,
-    Access.EQUALITY: 0.05,
-    Access.TEXT: 0.1,
-    Access.RANGE: 0.3,
-    Access.CONDITION: 0.5,
-    Access.EVERYTHING: 1.0,
-}
-"""The share of nodes that conditions let through, for want of statistics."""
 
-
-def order_expands(query: Read, catalog: Catalog) -> Read:
+def order_expands(query: Read, catalog: Catalog, sizes: Sizes | None = None) -> Read:
     rank = ranking_of(query)
     ranked = None if rank is None else ranked_variable(rank)
-    rules = _Rules(catalog, selected=selected_by_rank(query), ranked=ranked)
+    blocks = [each for each in query.steps if isinstance(each, Block)]
+    rules = _Rules(
+        catalog,
+        sizes if rank is None else None,
+        counted_variables(query) - mentioned_in(blocks),
+        selected=selected_by_rank(query),
+        ranked=ranked,
+    )
     return replace(query, steps=_order_block(query.steps, rules, outer=frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
     catalog: Catalog
+    sizes: Sizes | None
+    counted: frozenset[str] = frozenset()
+    """What nothing behind the pattern reads but a count."""
     selected: str | None = None
     """Scanned and ranked: must stay scanned."""
     ranked: str | None = None
     """If it is ranked but reached, it must stay reached."""
 
-    def may_scan(self, node: "_Node") -> bool:
+    def may_scan(self, node: PatternNode) -> bool:
         return self.ranked is None or self.ranked == self.selected or node.was_scanned
-
-    def access(self, node: "_Node") -> Access:
-        return max(map(partial(self._access, node), node.types))
-
-    def _access(self, node: "_Node", type_name: str) -> Access:
-        node_type = self.catalog.node(type_name)
-        assert node_type is not None, type_name
-        return access_of(node.filters, node_type)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A variable that the pattern binds, and the conditions on it alone."""
-
-    types: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    was_scanned: bool
-    filters: tuple[Condition, ...] = ()
-
-
-@dataclass(slots=True)
-class _Pattern:
-    nodes: dict[str, _Node] = field(default_factory=dict)
-    walks: list[Expand | ExpandAny] = field(default_factory=list)
-    """With the conditions on their edge variable only."""
-    conditions: list[Condition] = field(default_factory=list)
 
 
 def _order_block(
@@ -110,11 +102,11 @@ def _order_block(
 
     def flush() -> None:
         nonlocal bound
-        ordered.extend(_Ordering(_pattern_of(together, bound), rules, bound).steps())
+        ordered.extend(_order(_pattern_of(together, bound), rules, bound))
         bound = bound.union(bound_by(together))
         together.clear()
 
-    inner_rules = _Rules(rules.catalog)
+    inner_rules = _Rules(rules.catalog, rules.sizes)
     for step in steps:
         match step:
             case Scan() | ScanAny() | Expand() | ExpandAny() | Where():
@@ -132,13 +124,13 @@ def _order_block(
     return tuple(ordered)
 
 
-def _pattern_of(steps: Iterable[Binder | Where], outer: frozenset[str]) -> _Pattern:
-    pattern = _Pattern()
+def _pattern_of(steps: Iterable[Binder | Where], outer: frozenset[str]) -> WalkPattern:
+    pattern = WalkPattern()
     for step in steps:
         match step:
             case Scan() | ScanAny():
                 node = pattern.nodes.setdefault(
-                    step.variable, _Node(_scanned_types(step), step.columns, was_scanned=True)
+                    step.variable, PatternNode(_scanned_types(step), step.columns, was_scanned=True)
                 )
                 node.filters += step.filters
             case Expand() | ExpandAny():
@@ -154,33 +146,50 @@ def _scanned_types(step: Scan | ScanAny) -> tuple[str, ...]:
     return (step.type_name,) if isinstance(step, Scan) else step.types
 
 
-def _reached_types(step: Expand | ExpandAny) -> tuple[str, ...]:
-    return (step.target_type,) if isinstance(step, Expand) else step.target_types
-
-
-def _add_walk(pattern: _Pattern, step: Expand | ExpandAny, outer: frozenset[str]) -> None:
+def _add_walk(pattern: WalkPattern, step: Expand | ExpandAny, outer: frozenset[str]) -> None:
     of_edge: list[Condition] = []
-    reached = _reached_types(step)
+    reached = reached_types(step)
     for condition in step.filters:
         variables = variables_of(condition)
         if variables <= {step.edge_variable}:
             of_edge.append(condition)
         elif variables == {step.target} and step.target not in outer:
             node = pattern.nodes.setdefault(
-                step.target, _Node(reached, step.columns, was_scanned=False)
+                step.target, PatternNode(reached, step.columns, was_scanned=False)
             )
             node.filters += (condition,)
         else:
             pattern.conditions.append(condition)
     if step.target not in outer:
-        pattern.nodes.setdefault(step.target, _Node(reached, step.columns, was_scanned=False))
+        pattern.nodes.setdefault(step.target, PatternNode(reached, step.columns, was_scanned=False))
     pattern.walks.append(replace(step, filters=tuple(of_edge)))
+
+
+def _order(pattern: WalkPattern, rules: _Rules, outer: frozenset[str]) -> tuple[Step, ...]:
+    usual = _Ordering(pattern, rules, outer)
+    steps = tuple(usual.steps())
+    if rules.sizes is None or len(steps) < ORDERED_STEPS_MIN:
+        return steps
+    costs = Costs(pattern, outer, rules.sizes, rules.catalog, rules.counted)
+    better = costs.better_than(usual.choices)
+    if better == usual.choices:
+        return steps
+    return tuple(_Ordering(pattern, rules, outer, better).steps())
 
 
 class _Ordering:
     """A pattern on its way to being steps again."""
 
-    def __init__(self, pattern: _Pattern, rules: _Rules, outer: frozenset[str]) -> None:
+    def __init__(
+        self,
+        pattern: WalkPattern,
+        rules: _Rules,
+        outer: frozenset[str],
+        planned: Sequence[Choice] | None = None,
+    ) -> None:
+        self.choices: list[Choice] = []
+        """What was scanned and walked."""
+        self._planned = planned
         self.nodes = pattern.nodes
         self.walks = list(pattern.walks)
         self.conditions = list(pattern.conditions)
@@ -196,9 +205,14 @@ class _Ordering:
             yield self._scan(selected)
             yield from self._ready_conditions()
         while self.walks or not self.bound.issuperset(self.nodes):
-            ready = [each for each in self.walks if {each.source, each.target} & self.bound]
-            yield self._walk(min(ready, key=self._cost)) if ready else self._scan(self._start())
+            choice = self._next() if self._planned is None else self._planned[len(self.choices)]
+            self.choices.append(choice)
+            yield self._scan(choice) if isinstance(choice, str) else self._walk(choice)
             yield from self._ready_conditions()
+
+    def _next(self) -> Choice:
+        ready = [each for each in self.walks if {each.source, each.target} & self.bound]
+        return min(ready, key=self._cost) if ready else self._start()
 
     def _ready_conditions(self) -> Iterator[Where]:
         """The conditions that can be evaluated by now."""
@@ -220,7 +234,7 @@ class _Ordering:
 
     def _access(self, variable: str) -> Access:
         if variable not in self._accesses:
-            self._accesses[variable] = self.rules.access(self.nodes[variable])
+            self._accesses[variable] = self.nodes[variable].access(self.rules.catalog)
         return self._accesses[variable]
 
     def _scan(self, variable: str) -> Scan | ScanAny:
@@ -238,12 +252,14 @@ class _Ordering:
             return 0.0
         is_forward = walk.source in self.bound
         arrival = walk.target if is_forward else walk.source
-        # Beyond a few hops everything is reached, and larger powers say nothing more.
         fan_out = sum(
             self._fan_out(edge, direction if is_forward else direction.reversed())
-            for edge, direction in _edges_of(walk)
+            for edge, direction in edges_of(walk)
         )
-        return fan_out ** min(walk.hops_high or 6, 6) * SELECTIVITY[self._access(arrival)]
+        return (
+            fan_out ** min(walk.hops_high or HOPS_MAX, HOPS_MAX)
+            * SELECTIVITY[self._access(arrival)]
+        )
 
     def _fan_out(self, name: str, direction: Direction) -> float:
         edge = self.rules.catalog.edge(name)
@@ -284,9 +300,3 @@ class _Ordering:
             target=walk.source,
             target_type=types[0],
         )
-
-
-def _edges_of(walk: Expand | ExpandAny) -> list[tuple[str, Direction]]:
-    if isinstance(walk, ExpandAny):
-        return [(each.edge, each.direction) for each in walk.ways]
-    return [(walk.edge, walk.direction)]

@@ -132,7 +132,13 @@ class GraphReads(OpenGraph):
             view, catalog = self._see(target)
             now_ms = self._stores.effects.now_ms()
             bound = bind_query(
-                source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
+                source,
+                catalog,
+                view.snapshot,
+                name=name,
+                params=params,
+                now_ms=now_ms,
+                binding=binding,
             )
             return self._reader.execute(bound, catalog, view)
 
@@ -159,7 +165,7 @@ class GraphReads(OpenGraph):
         """
         view, catalog = self._see(target)
         now_ms = self._stores.effects.now_ms()
-        bound = bind_query(source, catalog, name=name, params=params, now_ms=now_ms)
+        bound = bind_query(source, catalog, view.snapshot, name=name, params=params, now_ms=now_ms)
         return bound, self._reader.prepare(bound, catalog, view)
 
     def view(self, target: Target = NOW_ON_MAIN) -> View:
@@ -181,9 +187,11 @@ class GraphReads(OpenGraph):
         with time_limit(timeout):
             view, catalog = self._see(target)
             if not analyze:
-                return explain_query(source, catalog, name=name)
+                return explain_query(source, catalog, view.snapshot, name=name)
             now_ms = self._stores.effects.now_ms()
-            bound = bind_query(source, catalog, name=name, params=params, now_ms=now_ms)
+            bound = bind_query(
+                source, catalog, view.snapshot, name=name, params=params, now_ms=now_ms
+            )
             return self._reader.analyze(bound, catalog, view)
 
     def find(self, type_name: str, identity: str, target: Target = NOW_ON_MAIN) -> QueryResult:

@@ -36,7 +36,9 @@ class CheckRun:
             return self._result(name, None, f"there is no stored query '{name}' that reads")
         try:
             with stage(f"checking {name}"):
-                bound = bind_query(source, self.catalog, name=name, params={}, now_ms=self.now_ms)
+                bound = bind_query(
+                    source, self.catalog, view.snapshot, name=name, params={}, now_ms=self.now_ms
+                )
                 return self._result(name, len(self.reader.execute(bound, self.catalog, view)))
         except (InputError, NotFoundError) as error:
             return self._result(name, None, str(error))

@@ -12,10 +12,11 @@ from typing import assert_never
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.types import ValueType
+from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
-from omnigraph.compiler.compile import CompiledQuery, compile_query
+from omnigraph.compiler.compile import CompiledQuery, arrange, compile_query
 from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
@@ -31,9 +32,11 @@ from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import ON_READ
 from omnigraph.errors import NotARead
-from omnigraph.ids import BranchName
+from omnigraph.ids import BranchName, TableKey
 from omnigraph.lang.source import Source
 from omnigraph.storage.stores import Stores
+
+Pins = Mapping[TableKey, Pin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class BoundQuery:
 
 
 class PreparedQuery:
-    """A read that is compiled once for each schema that it meets in a row.
+    """A read that is compiled once for each schema, and each snapshot, that it meets in a row.
 
     Threads may share it: at worst two of them compile the same text.
     """
@@ -54,6 +57,7 @@ class PreparedQuery:
         self._source = source
         self._name = name
         self._compiled: tuple[Catalog, CompiledQuery] | None = None
+        self._planned: tuple[CompiledQuery, Pins, plan.ReadPlan] | None = None
 
     def compiled(self, catalog: Catalog) -> CompiledQuery:
         """Raises QueryInvalid, QueryNotFound, NotARead."""
@@ -66,10 +70,31 @@ class PreparedQuery:
         self._compiled = catalog, compiled
         return compiled
 
+    def plan(self, compiled: CompiledQuery, catalog: Catalog, pins: Pins) -> plan.ReadPlan:
+        held = self._planned
+        if held is not None and held[0] is compiled and held[1] is pins:
+            return held[2]
+        planned = plan_for(compiled, catalog, pins)
+        self._planned = compiled, pins, planned
+        return planned
+
+
+def plan_for(compiled: CompiledQuery, catalog: Catalog, pins: Pins) -> plan.ReadPlan:
+    """The plan for the tables of a snapshot. Raises NotARead."""
+
+    def row_count(key: TableKey) -> int:
+        return pins[key].row_count if key in pins else 0
+
+    found = arrange(compiled, catalog, row_count)
+    if not isinstance(found, plan.ReadPlan):
+        raise NotARead(compiled.name)
+    return found
+
 
 def bind_query(
     source: Source | PreparedQuery,
     catalog: Catalog,
+    snapshot: ManifestSnapshot,
     *,
     name: str | None,
     params: object,
@@ -79,12 +104,12 @@ def bind_query(
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
     if isinstance(source, PreparedQuery):
         compiled = source.compiled(catalog)
+        planned = source.plan(compiled, catalog, snapshot.pins)
     else:
         compiled = compile_query(source, catalog, name=name)
-    if not isinstance(compiled.plan, plan.ReadPlan):
-        raise NotARead(compiled.name)
+        planned = plan_for(compiled, catalog, snapshot.pins)
     values = bind(compiled.parameters, params, binding)
-    return BoundQuery(compiled.plan, {NOW_PARAMETER: now_ms, **values})
+    return BoundQuery(planned, {NOW_PARAMETER: now_ms, **values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +210,14 @@ class Explanation:
         return self.text
 
 
-def explain_query(source: Source, catalog: Catalog, *, name: str | None) -> Explanation:
+def explain_query(
+    source: Source, catalog: Catalog, snapshot: ManifestSnapshot, *, name: str | None
+) -> Explanation:
     """The plan of a read or a mutation, without running it. Raises QueryInvalid, QueryNotFound."""
     compiled = compile_query(source, catalog, name=name)
-    return Explanation(compiled.name, explain(compiled.plan))
+    is_read = isinstance(compiled.plan, plan.ReadPlan)
+    planned = plan_for(compiled, catalog, snapshot.pins) if is_read else compiled.plan
+    return Explanation(compiled.name, explain(planned))
 
 
 def types_of(root: plan.Operator) -> tuple[ValueType, ...]:

@@ -41,6 +41,7 @@ soak: export OMNIGRAPH_RANDOM := 1
 soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for fewer
 	OMNIGRAPH_KILLS=$(or $(KILLS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
 	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --steps $(or $(STEPS),1000000)
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --mixed --steps $(or $(STEPS),1000000)
 	OMNIGRAPH_DAMAGE_STRIDE=1 $(BIN)/pytest tests/faults/test_damage.py
 	OMNIGRAPH_POWER_CUTS=$(or $(CUTS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_power_cuts.py
 	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints,hostile_machines}.py tests/compat/test_migration_faults.py

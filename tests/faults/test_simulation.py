@@ -24,10 +24,18 @@ def test_what_processes_were_told_is_what_the_graph_shows(tmp_path: Path, seed: 
     assert outcome.told["committed"] > 0
 
 
-def test_a_seed_repeats_a_world_step_by_step(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_same_holds_of_all_kinds_of_work(tmp_path: Path) -> None:
+    outcome = simulate(tmp_path / "g", SEED + 1, is_mixed=True)
+    assert outcome.problems == [], f"seed {SEED + 1}"
+    assert outcome.told["committed"] > 0
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_a_seed_repeats_a_world_step_by_step(tmp_path: Path, is_mixed: bool) -> None:  # noqa: FBT001
     faults = Faults(crash=0.02, pause=0.05, lose_reply=0.05)
-    first = simulate(tmp_path / "one", 5, steps=250, faults=faults)
-    second = simulate(tmp_path / "two", 5, steps=250, faults=faults)
+    first = simulate(tmp_path / "one", 5, steps=250, faults=faults, is_mixed=is_mixed)
+    second = simulate(tmp_path / "two", 5, steps=250, faults=faults, is_mixed=is_mixed)
     assert first.log == second.log
     assert first.told == second.told
     assert first.faulted["pause"] + first.faulted["crash"] > 0

@@ -285,6 +285,17 @@ def test_a_branch_that_is_deleted_while_a_cleanup_decides_is_left_out(root: Path
     check_well(graph)
 
 
+def test_a_branch_that_is_first_written_while_a_cleanup_decides_keeps_its_fork(root: Path) -> None:
+    graph = open_at(root)
+    put(graph, "a")
+    graph.create_branch("side")
+    # After everything that must stay was found, and before the forks are listed.
+    at = At("tables.find_branches", 5)
+    clean(open_living(root, Trigger(at, lambda _: put(graph, "b", branch="side"))))
+    assert names_of(open_at(root), branch="side") == {"a", "b"}
+    check_well(graph)
+
+
 def test_files_the_dead_staged_go_and_those_of_the_living_stay(root: Path) -> None:
     graph = open_at(root)
     put(graph, "a")

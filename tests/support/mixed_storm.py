@@ -101,34 +101,37 @@ class Worker:
     notes: Path
     name: str
     chance: random.Random
+    cleaning: CleanupRequest = CLEAN
+    loads: bool = True
     told: list[str] = field(default_factory=list)
     """The bundles that this thread was told of, and has not retracted."""
 
     def run(self, steps: int) -> int:
-        done = 0
+        return sum(self.step(f"{self.name}:{number}") for number in range(steps))
+
+    def step(self, tag: str) -> bool:
+        """One thing, by lot. Was it acknowledged?"""
         kinds: dict[Callable[[str], str | None], int] = {
             self.put: 6,
             self.retract: 4,
-            self.load: 3,
+            self.load: 3 * self.loads,
             self.merge: 3,
             self.read: 2,
             self.change_schema: 1,
             self.optimize: 1,
             self.clean_up: 1,
         }
-        for number in range(steps):
-            tag = f"{self.name}:{number}"
-            (kind,) = self.chance.choices(list(kinds), list(kinds.values()))
-            try:
-                commit = kind(tag)
-            except REFUSED as refused:
-                self.note("refused", tag, refused.code.value)
-            except (OutcomeUnknown, StorageFailure):
-                continue  # nothing was promised
-            else:
-                self.note("told", tag, commit)
-                done += 1
-        return done
+        (kind,) = self.chance.choices(list(kinds), list(kinds.values()))
+        try:
+            commit = kind(tag)
+        except REFUSED as refused:
+            self.note("refused", tag, refused.code.value)
+        except (OutcomeUnknown, StorageFailure):
+            pass  # nothing was promised
+        else:
+            self.note("told", tag, commit)
+            return True
+        return False
 
     def note(self, *line: str | None) -> None:
         with self.notes.open("a") as diary:
@@ -200,7 +203,7 @@ class Worker:
 
     def clean_up(self, tag: str) -> None:
         self.note("asked", tag, "cleanup")
-        self.graph.cleanup(CLEAN)
+        self.graph.cleanup(self.cleaning)
 
     def read(self, tag: str) -> None:
         self.note("asked", tag, "read")
@@ -233,8 +236,11 @@ def find_halves(graph: Graph, tables: Tables, snapshot: ManifestSnapshot) -> Ite
 
 
 def judge(place: Place, notes: Sequence[Path]) -> list[str]:
+    return find_problems(reopen(place), place.open().tables, notes)
+
+
+def find_problems(graph: Graph, tables: Tables, notes: Sequence[Path]) -> list[str]:
     """Everything that is wrong with the graph; nothing, it is hoped."""
-    graph, tables = reopen(place), place.open().tables
     asked: dict[str, tuple[str, ...]] = {}
     told: dict[str, str | None] = {}
     refused: dict[str, str] = {}

@@ -878,6 +878,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "tests/integration/test_maintenance.py::test_leases_of_deleted_branches_go_and_a_new_branch_of_the_name_works",
         ),
         (
+            "a cleanup deletes a fork that a branch shows by now",
+            "                if self._is_shown(ref):\n",
+            "                if False:\n",
+            "tests/integration/test_maintenance.py::test_a_branch_that_is_first_written_while_a_cleanup_decides_keeps_its_fork",
+        ),
+        (
             "a cleanup fails when a branch is deleted beside it",
             "            if set(branches) <= set(find_branches(context.stores)):\n",
             "            if branches:\n",

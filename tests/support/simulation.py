@@ -34,6 +34,7 @@ from omnigraph.commit.manifest.base import read_base
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL, Effects
 from omnigraph.engine.active_schema import read_active_schema
+from omnigraph.engine.maintain.doctor import CLEANUP_LATER
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.idempotency import parse_key
@@ -46,8 +47,9 @@ from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import Stores, open_stores, open_tables
 from omnigraph.testing.faults import Crash, watch_stores
 from omnigraph.testing.invariants import check_graph
+from support import mixed_storm
 from support.breaking import BreakableGraph, find_audit_faults
-from support.storm import KNOWS, NAMES, PERSON, PROGRAM, SCHEMA, Asked, Model
+from support.storm import KNOWS, NAMES, PERSON, PROGRAM, SCHEMA, Asked, Model, read_notes
 
 MEMORY: Final = Path("/dev/shm")
 PROCESSES: Final = 4
@@ -418,6 +420,31 @@ class Task:
         return True
 
 
+class MixedTask(Task):
+    """A process that does all kinds of work, as those of a mixed storm.
+
+    But no loads: a thread of theirs renews the staging record, by the clock of the machine.
+    """
+
+    worker: mixed_storm.Worker | None = None
+
+    def _work(self, graph: BreakableGraph, tag: str) -> None:
+        if self.worker is None:
+            notes = notes_of(self.world.root, self.name)
+            self.worker = mixed_storm.Worker(
+                graph, graph.tables, notes, self.name, self.world.dice, CAREFUL, loads=False
+            )
+        self.worker.step(tag)
+
+
+CAREFUL: Final = replace(mixed_storm.CLEAN, debris_age_ms=BEGIN_MS)
+"""Lance dates its files by the clock of the machine, so no file counts as debris."""
+
+
+def notes_of(root: Path, name: str) -> Path:
+    return root.with_name(f"{root.name}-{name}.jsonl")
+
+
 def _look(graph: BreakableGraph, branch: BranchName) -> Seen:
     snapshot = graph.snapshot(branch)
     assert snapshot.commit is not None
@@ -468,24 +495,34 @@ class Outcome:
     problems: Sequence[str]
 
 
-def simulate(root: Path, seed: int, *, steps: int = STEPS, faults: Faults | None = None) -> Outcome:
+def simulate(
+    root: Path,
+    seed: int,
+    *,
+    steps: int = STEPS,
+    faults: Faults | None = None,
+    is_mixed: bool = False,
+) -> Outcome:
     """One world: processes work, die, pause and meet each other; then all is calm and judged."""
-    created = create(str(root), SCHEMA, settings=Settings(durability=Durability.RELAXED))
-    created.create_branch(SIDE)
+    schema = mixed_storm.SCHEMA if is_mixed else SCHEMA
+    created = create(str(root), schema, settings=Settings(durability=Durability.RELAXED))
+    if not is_mixed:
+        created.create_branch(SIDE)
+    start, judge = (MixedTask, MixedJudge) if is_mixed else (Task, Judge)
     world, history, numbers = World(root, seed, faults or Faults()), History(), count()
     while world.steps < steps:
         # As a supervisor starts a process again.
         world.tasks = [each for each in world.tasks if not each.is_over]
         while len(world.tasks) < PROCESSES:
-            world.tasks.append(Task(world, f"p{next(numbers)}", history))
+            world.tasks.append(start(world, f"p{next(numbers)}", history))
         world.run(min(steps, world.steps + 50))
     world.faults, world.is_ending = CALM, True
     world.run(world.steps + ENDING_STEPS_MAX)
     unfinished = [f"{each.name} does not end" for each in world.tasks if not each.is_over]
     problems = [*history.unexpected, *unfinished]
-    problems += Judge(world, history).find_problems() if not problems else []
-    told = Counter(each.outcome for each in history.deeds)
-    told["reads"] = len(history.reads)
+    last = judge(world, history)
+    problems += last.find_problems() if not problems else []
+    told = last.count()
     return Outcome(seed, world.steps, told, dict(world.faulted), world.log, problems)
 
 
@@ -501,6 +538,7 @@ class Judge:
     """A process that comes last, and compares the graph with what the others were told."""
 
     def __init__(self, world: World, history: History) -> None:
+        self._root = world.root
         self._history = history
         self._steps = world.steps
         world.now_ms += 100 * TIMING.ttl_ms
@@ -514,6 +552,11 @@ class Judge:
         contract = read_active_schema(self._stores.objects, in_force)
         owner = Owner("host of the judge", "boot", 1, 1)
         self._graph = BreakableGraph(self._stores, contract, owner=owner, timing=TIMING)
+
+    def count(self) -> Counter[str]:
+        told = Counter(each.outcome for each in self._history.deeds)
+        told["reads"] = len(self._history.reads)
+        return told
 
     def find_problems(self) -> Iterator[str]:
         graph, stores = self._graph, self._stores
@@ -578,15 +621,44 @@ class Judge:
             begun_max = max(begun_max, deed.begun)
 
 
+class MixedJudge(Judge):
+    """The same, by the notes of tasks that did all kinds of work."""
+
+    @property
+    def _notes(self) -> list[Path]:
+        return sorted(self._root.parent.glob(notes_of(self._root, "p*").name))
+
+    def count(self) -> Counter[str]:
+        kinds = {"told": "committed", "refused": "refused", "asked": "asked"}
+        return Counter(kinds.get(line[0], "saw") for line in read_notes(self._notes))
+
+    def find_problems(self) -> Iterator[str]:
+        graph = self._graph
+        graph.refresh()
+        # Maintenance that landed after its writer was recovered is published by the next writer.
+        notes = notes_of(self._root, "p-last")
+        worker = mixed_storm.Worker(graph, graph.tables, notes, "last", random.Random(1), CAREFUL)
+        worker.put("last:0")
+        graph.cleanup(CAREFUL)  # a deleted branch may have left forks
+        yield from (
+            f"doctor: {each}"
+            for each in graph.examine(is_deep=True)
+            if each.remedy != CLEANUP_LATER
+        )
+        yield from (f"{each} left a sidecar" for each in find_sidecars(self._stores.objects))
+        yield from mixed_storm.find_problems(graph, graph.tables, self._notes)
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=10_000, help="in all worlds together")
+    parser.add_argument("--mixed", action="store_true", help="all kinds of work")
     given = parser.parse_args(arguments)
     done, faulted, told, bad = 0, Counter[str](), Counter[str](), 0
     for seed in count(given.seed):
         with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
-            outcome = simulate(Path(place, "graph"), seed)
+            outcome = simulate(Path(place, "graph"), seed, is_mixed=given.mixed)
         done += outcome.steps
         faulted.update(outcome.faulted)
         told.update(outcome.told)

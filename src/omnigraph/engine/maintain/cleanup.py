@@ -5,6 +5,7 @@
    before; a version that is newer than the list is never deleted.
 2. A branch or a tag that was created meanwhile may show a listed version. So both are read again
    before each table, under the lock that their creation takes; cleanup stops if there is a new one.
+   A fork is deleted under its lease, if no branch shows it by then.
 3. A file that no version names is deleted once it is too old to belong to a running write.
 4. A failure of one table is reported, and cleanup continues with the next table.
 5. Lance keeps a file of main that a branch inherits, if the branch records this place. So cleanup
@@ -39,7 +40,7 @@ from omnigraph.errors import (
     OmnigraphError,
     UsageError,
 )
-from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
+from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch, lance_branch
 from omnigraph.storage.layout import (
     GROUPS,
     LEASES,
@@ -183,10 +184,20 @@ class _Cleaner:
                 lease(self.context, LockKey(key, ref.branch), wait_ms_max=WAIT_MS),
                 self._nothing_new(),
             ):
+                if self._is_shown(ref):
+                    return False
                 self.context.stores.tables.clear_branch(ref.path, ref.branch)
         except OmnigraphError:
             return False
         return True
+
+    def _is_shown(self, ref: TableRef) -> bool:
+        """(2) Does a branch show the fork by now? The first write of a branch creates it."""
+        return any(
+            TableRef(pin.path, lance_branch(pin.owner)) == ref
+            for branch in find_branches(self.context.stores)
+            for pin in self.context.bases.current(branch).manifest.pins.values()
+        )
 
     # tables
 

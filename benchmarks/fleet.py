@@ -144,13 +144,14 @@ def _add_floor(fleet: Fleet, durability: str) -> None:
 
 
 def over_http(fleet: Fleet) -> None:
-    for writers in fleet.options.writers:
-        for is_grouped in (True, False):
-            # Without groups a write of many connections takes seconds: they need time to show it.
-            seconds = max(fleet.options.seconds, writers / 4)
-            run = fleet.run(writers, Mix.INSERTS, is_grouped=is_grouped, seconds=seconds)
-            load = run_http(run, fleet.environment)
-            fleet.add_load("HTTP", _ours(is_grouped=is_grouped), Mix.INSERTS, writers, load)
+    for mix in fleet.options.mixes:
+        for writers in fleet.options.writers:
+            for is_grouped in (True, False):
+                # Without groups a write of many connections takes seconds, and must show it.
+                seconds = max(fleet.options.seconds, writers / 4)
+                run = fleet.run(writers, mix, is_grouped=is_grouped, seconds=seconds)
+                load = run_http(run, fleet.environment)
+                fleet.add_load("HTTP", _ours(is_grouped=is_grouped), mix, writers, load)
     most = max(fleet.options.writers)
     idle, busy, writes = reads_beside_writes(fleet.run(most, Mix.INSERTS), fleet.environment)
     fleet.add_load("HTTP", "reads, idle", Mix.INSERTS, 4, idle)

@@ -1,10 +1,13 @@
 """Writes that wait for each other: one publish, and every writer told its own outcome."""
 
+import json
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -39,13 +42,15 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, table_key
 from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.failpoints import PUBLISH, SWAP, At, Pause, Trigger, fail
 from omnigraph.testing.faults import Recorder, When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from support.grouping import run_grouped
+from support.grouping import Busy, run_grouped
 from support.mutations import read_tables
+from support.serving import running
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mail: String? @unique }
@@ -595,3 +600,50 @@ def test_one_member_is_reverted_or_picked_without_the_others(
     rows = read_tables(graph.engine, open_stores(graph.uri, REAL), into)["Person"]
     expected = {"ann", "c"} if kind is PickKind.REVERT else {"ann", "bob", "d"}
     assert set(rows) == expected
+
+
+# ── over HTTP ────────────────────────────────────────────────────────────────────────────────────
+
+
+def send(url: str, name: str) -> socket.socket:
+    """A connection on which a write was asked for, and not answered yet."""
+    body = json.dumps({"query": f'query w() {{ insert Person {{ name: "{name}" }} }}'}).encode()
+    head = f"POST /graphs/g/mutate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    place = url.removeprefix("http://").partition(":")
+    caller = socket.create_connection((place[0], int(place[2])), timeout=60)
+    caller.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+    return caller
+
+
+@pytest.mark.parametrize("moment", ["waiting", "arm", "publish", "disarm"])
+def test_a_connection_that_closes_inside_a_group_leaves_the_others_alone(
+    tmp_path: Path, moment: str
+) -> None:
+    root = tmp_path / "g"
+    omnigraph.init(root, SCHEMA).insert("Other", [{"name": "before"}])
+    with running(Flags(graphs=(f"g={root}",), unauthenticated=True)) as server:
+        engine = server.runtime.current.graphs["g"].graph.engine
+        opened: dict[str, socket.socket] = {}
+
+        def write(name: str) -> bytes:
+            opened[name] = send(server.url, name)
+            with suppress(OSError):
+                return opened[name].recv(65_536)
+            return b""
+
+        def leave(step: str = "waiting") -> None:
+            if step == moment:
+                opened["d"].shutdown(socket.SHUT_RDWR)
+                opened["d"].close()
+                REAL.sleep_ms(50)
+
+        engine._context.observe = leave
+        told = Busy(engine).run([partial(write, each) for each in "cde"], before_leading=leave)
+        for caller in opened.values():
+            caller.close()
+    answers = [each.result() for each in told]
+    assert [each[:12] for each in answers] == [b"HTTP/1.1 200", b"", b"HTTP/1.1 200"]
+    graph = omnigraph.open(root)
+    assert people(graph) == {"c", "d", "e"}, "nobody takes back what its group wrote"
+    assert [place(each) for each in members(graph)] == [(0, 3), (1, 3), (2, 3)]
+    assert check_graph(open_stores(str(root), REAL)) == []

@@ -1,6 +1,7 @@
 """The names of tables, branches, commits and versions, and the rules for branch names."""
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, NewType
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ BRANCH_NAME_MAX: Final = 150
 _SEGMENT: Final = re.compile(r"[\w.-]+")
 
 
+@lru_cache(maxsize=4_096)
 def spell(name: str) -> str:
     """Any name as one path segment: a slash is `%2F`, and so is each byte outside ASCII."""
     return quote(name, safe="", errors="surrogatepass")

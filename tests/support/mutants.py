@@ -233,6 +233,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "storage/lance/contents.py",
+        (
+            "a file is learned without its deleted rows",
+            "if told.deletion_file is not None or told.physical_rows",
+            "if told.physical_rows",
+            "tests/unit/storage/lance/test_contents.py::test_a_file_with_deleted_rows_is_not_learned",
+        ),
+    ),
+    *_of(
         "storage/lance/swap.py",
         (
             "a sealed key is repeated",
@@ -1248,6 +1257,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "            if key.body_hash != wanted.body_hash:",
             "            if False:",
             f"{_GROUPS}::test_equal_keys_in_one_group_get_one_answer_or_are_refused",
+        ),
+        (
+            "a trial outlives the answers that it rests on",
+            "        return all(each.holds() for each in self.lookups)",
+            "        return True",
+            f"{_GROUPS}::test_a_member_that_fails_leaves_and_the_others_go_on",
         ),
         (
             "look-ups are not shared",

@@ -122,6 +122,10 @@ def index_kind(value_type: ValueType) -> WantedIndexKind | None:
     return WantedIndexKind.BTREE
 
 
+def _uniques_among(constraints: tuple[Constraint, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(each.columns for each in constraints if isinstance(each, Unique))
+
+
 @dataclass(frozen=True)
 class InterfaceType:
     """Properties that several node types share. It has no table; to a query it is all of them."""
@@ -165,7 +169,17 @@ class NodeType:
                     pass
         return tuple(wanted.items())
 
-    @property
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, in the order of a new table."""
+        return ("id", *self._properties_by_name)
+
+    @cached_property
+    def uniques(self) -> tuple[tuple[str, ...], ...]:
+        """The column sets of `@unique`, in schema order."""
+        return _uniques_among(self.constraints)
+
+    @cached_property
     def table_key(self) -> TableKey:
         return table_key("node", self.name)
 
@@ -214,7 +228,17 @@ class EdgeType:
             ("dst", WantedIndexKind.BTREE),
         )
 
-    @property
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, in the order of a new table."""
+        return ("id", *ENDS, *self._properties_by_name)
+
+    @cached_property
+    def uniques(self) -> tuple[tuple[str, ...], ...]:
+        """The column sets of `@unique`, in schema order."""
+        return _uniques_among(self.constraints)
+
+    @cached_property
     def table_key(self) -> TableKey:
         return table_key("edge", self.name)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -96,14 +96,9 @@ class FlushWaves:
         if isinstance(self._disk, RelaxedDisk):
             return
         for file in files:
-            if file in self._flushed:
-                continue
-            self._files.add(file)
-            folder = file.parent
-            self._folders.add(folder)
-            while folder != below and folder.is_relative_to(below):
-                folder = folder.parent
-                self._folders.add(folder)
+            if file not in self._flushed:
+                self._files.add(file)
+                self._folders.update(_folders_up(file.parent, below))
 
     @contextmanager
     def flushing(self) -> Iterator[None]:
@@ -127,6 +122,14 @@ class FlushWaves:
         """Flush everything that was added. Raises OSError."""
         with self.flushing():
             pass
+
+
+@lru_cache(maxsize=1_024)
+def _folders_up(folder: Path, below: Path) -> tuple[Path, ...]:
+    """A folder, and each folder above it up to and including `below`."""
+    if folder == below or not folder.is_relative_to(below):
+        return (folder,)
+    return (folder, *_folders_up(folder.parent, below))
 
 
 def flush_files(disk: Disk, files: Iterable[Path], *, below: Path) -> None:

@@ -24,6 +24,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -185,8 +186,7 @@ class LocalObjects:
                 return os.fstat(probe.fileno()).st_mtime_ns // 1_000_000
 
     def _path(self, key: str) -> Path:
-        check_key(key)
-        return self._root / key
+        return _path_of(self._root, key)
 
     def _put(
         self, target: Path, parts: Callable[[], Iterable[bytes]], move: Callable[[Path], None]
@@ -245,6 +245,13 @@ class LocalObjects:
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         self._disk.flush_folder(folder.parent)
+
+
+@lru_cache(maxsize=1_024)
+def _path_of(root: Path, key: str) -> Path:
+    """Raises StoreKeyInvalid. A write uses the same few keys as the one before it."""
+    check_key(key)
+    return root / key
 
 
 def _read(path: Path) -> StoredObject:

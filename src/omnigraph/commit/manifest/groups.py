@@ -30,10 +30,10 @@ INLINE_BYTES_MAX: Final = 1_024
 
 def place_touched(intent: CommitIntent, place: GroupPlace, touched: Touched) -> CommitIntent:
     """A commit of a group, with what it touched in its row if that is short, or beside it."""
-    is_short = len(dump_json(encode_touched(touched)).encode()) <= INLINE_BYTES_MAX
-    place = replace(place, touched=touched if is_short else None)
-    extension = replace(intent.extension, group=place)
-    return replace(intent, extension=extension, touched=None if is_short else touched)
+    if len(dump_json(encode_touched(touched)).encode()) > INLINE_BYTES_MAX:
+        return replace(intent, extension=replace(intent.extension, group=place), touched=touched)
+    extension = replace(intent.extension, group=replace(place, touched=touched))
+    return replace(intent, extension=extension)
 
 
 def write_group_file(objects: Objects, intents: Sequence[CommitIntent]) -> None:

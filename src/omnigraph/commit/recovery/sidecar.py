@@ -8,7 +8,6 @@ commits of all members, and they are recovered together (D29). A program that kn
 refuses it. Versions 1 and 2 are the reference's (`compat.old_sidecar`).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -25,6 +24,7 @@ from omnigraph.commit.manifest.records import (
     decode_commit,
     decode_extension,
     decode_touched,
+    dump_json,
     encode_touched,
 )
 from omnigraph.commit.manifest.schema_files import SchemaFiles, SchemaShift
@@ -145,7 +145,7 @@ class Sidecar:
         }
         if self.schema is not None:
             document["schema"] = _encode_shift(self.schema)
-        return json.dumps(document, ensure_ascii=False, indent=2).encode()
+        return dump_json(document).encode()
 
 
 def decode_sidecar(document: Document) -> Sidecar:

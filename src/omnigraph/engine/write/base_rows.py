@@ -15,12 +15,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraph.catalog.keys import key_text
-from omnigraph.catalog.model import EdgeType, NodeType, Unique
+from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.compiler.ir import STRING, Comparator, Predicate, Scalarish
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB, Blob, Cell, Row
-from omnigraph.engine.tables.columns import column_type, read_cells, schema_of
+from omnigraph.engine.tables.columns import column_type, read_cells
 from omnigraph.errors import KeyInvalid, TableUnknown
 from omnigraph.ids import TableKey, Version
 from omnigraph.storage.tables import (
@@ -81,7 +81,7 @@ def uniques_of(type_: Type) -> tuple[tuple[str, ...], ...]:
 
     The key is not among them: rows with equal keys have the same id, and are one row.
     """
-    return tuple(each.columns for each in type_.constraints if isinstance(each, Unique))
+    return type_.uniques
 
 
 class BaseRows:
@@ -237,10 +237,6 @@ class BaseRows:
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)
         return [FoundRow(each.ref, rows[each.id]) for each in found]
-
-
-def all_columns(type_: Type) -> tuple[str, ...]:
-    return tuple(schema_of(type_).names)
 
 
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────────

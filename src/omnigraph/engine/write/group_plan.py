@@ -20,7 +20,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt.locks import WriteLock
 from omnigraph.commit.manifest.change import Change, GroupMember, WriterKind
 from omnigraph.commit.manifest.records import Commit, Touched
-from omnigraph.engine.write.group_rows import GroupRows
+from omnigraph.engine.write.group_rows import AnsweredLookup, GroupRows
 from omnigraph.engine.write.mutate import (
     WriteOutcome,
     change_of,
@@ -79,6 +79,20 @@ class Follower:
     first: Accepted
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a write decided while look-ups were noted."""
+
+    pending: Pending
+    affected: Affected | None
+    """None if the write failed. It then runs again, to be told why."""
+    lookups: Sequence[AnsweredLookup]
+
+    def holds(self) -> bool:
+        """Would the write decide the same now?"""
+        return all(each.holds() for each in self.lookups)
+
+
 @dataclass(slots=True)
 class GroupPlan:
     """The writes that were decided together, under one lock."""
@@ -88,10 +102,15 @@ class GroupPlan:
     accepted: list[Accepted] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     followers: list[Follower] = field(default_factory=list)
+    trials: dict[QueuedWrite, Trial] = field(default_factory=dict)
 
     @property
     def catalog(self) -> Catalog:
         return self.accepted[0].write.schema.catalog
+
+    def begin(self, write: QueuedWrite) -> Pending:
+        """Nothing decided yet, on the branch as the earlier members left it."""
+        return Pending(write.schema.catalog, self.rows, self.lock.context.stores.effects.new_id)
 
     def change(self) -> Change:
         """One commit for each table. A lone member makes the change of a lone write."""
@@ -184,17 +203,26 @@ def _record_lookups(plan: GroupPlan, writes: Sequence[QueuedWrite]) -> None:
     """Read what the writes will look up, each as if it were alone, in one look per table."""
     rows = plan.rows
     rows.is_recording = True
-    new_id = plan.lock.context.stores.effects.new_id
     for _ in range(LOOKS_MAX):
         for write in writes:
-            pending = Pending(write.schema.catalog, rows, new_id)
-            # A mistake is found again, and told, when the write is decided.
-            with suppress(Exception):
-                write.task.run(pending)
-                write.task.check(pending)
+            known = plan.trials.get(write)
+            if known is None or not known.holds():
+                plan.trials[write] = _try_out(plan, write)
         if not rows.fetch():
             break
     rows.is_recording = False
+
+
+def _try_out(plan: GroupPlan, write: QueuedWrite) -> Trial:
+    """Run a write as if it were alone."""
+    pending = plan.begin(write)
+    affected: Affected | None = None
+    # A mistake is found again, and told, when the write is decided.
+    with plan.rows.tracing() as lookups, suppress(Exception):
+        found = write.task.run(pending)
+        write.task.check(pending)
+        affected = found
+    return Trial(pending, affected, lookups)
 
 
 def _decide(plan: GroupPlan, write: QueuedWrite) -> Accepted | Verdict | Follower | None:
@@ -213,11 +241,16 @@ def _decide(plan: GroupPlan, write: QueuedWrite) -> Accepted | Verdict | Followe
         manifest.check_head(request.if_commit)
     check_unmoved_elsewhere(plan.lock, write.seen)
     effects = plan.lock.context.stores.effects
-    pending = Pending(write.schema.catalog, plan.rows, effects.new_id)
-    affected = write.task.run(pending)
+    trial = plan.trials.get(write)
+    if trial is not None and trial.affected is not None and trial.holds():
+        pending, affected, is_checked = trial.pending, trial.affected, True
+    else:
+        pending, is_checked = plan.begin(write), False
+        affected = write.task.run(pending)
     if plan.rows.is_touched(pending):
         return None
-    write.task.check(pending)
+    if not is_checked:
+        write.task.check(pending)
     if not pending.deltas() and request.idempotency is None:
         return Verdict(write, WriteOutcome(affected))
     member = GroupMember(

@@ -7,11 +7,15 @@
 3. *Earlier members.* A member sees the branch as the members before it left it: their rows instead
    of the committed ones (`absorb`). An entity belongs to one member of a group, so a row of an
    earlier member is only read, or the group ends before the member that would touch it (D29).
+4. *Trials.* What a member decides depends only on the answers of its look-ups. So a member that ran
+   while look-ups were noted need not run again if each `AnsweredLookup` still has its answer.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from omnigraph.catalog.model import EdgeType
@@ -37,6 +41,17 @@ EARLIER: Final = RowRef(-2, -2)
 
 RivalKey = tuple[str | None, tuple[Cell, ...]]
 """The id of a row whose place is looked for, or None; and its values of unique columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredLookup:
+    """(4) A look-up of a member, and the answer that it got."""
+
+    ask: Callable[[], list[FoundRow]]
+    answer: list[FoundRow]
+
+    def holds(self) -> bool:
+        return self.ask() == self.answer
 
 
 @dataclass(slots=True)
@@ -100,6 +115,7 @@ class GroupRows(BaseRows):
     ) -> None:
         super().__init__(tables, manifest, open_pin)
         self.is_recording = False
+        self._traced: list[AnsweredLookup] | None = None
         self._ids: defaultdict[tuple[TableKey, frozenset[str]], _IdLookups] = defaultdict(
             _IdLookups
         )
@@ -126,7 +142,27 @@ class GroupRows(BaseRows):
 
     # look-ups
 
+    @contextmanager
+    def tracing(self) -> Iterator[list[AnsweredLookup]]:
+        """(4) List the look-ups that are made meanwhile."""
+        self._traced = []
+        try:
+            yield self._traced
+        finally:
+            self._traced = None
+
+    def _trace(self, ask: Callable[[], list[FoundRow]]) -> list[FoundRow]:
+        answer = ask()
+        if self._traced is not None:
+            self._traced.append(AnsweredLookup(ask, answer))
+        return answer
+
     def find_matches(
+        self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
+    ) -> list[FoundRow]:
+        return self._trace(partial(self._find_matches, type_, where, value, tuple(columns)))
+
+    def _find_matches(
         self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
     ) -> list[FoundRow]:
         earlier = self._earlier[type_.table_key]
@@ -140,6 +176,11 @@ class GroupRows(BaseRows):
         return [*rest, *earlier.find(matching)]
 
     def find_by_id(
+        self, type_: Type, ids: Collection[str], columns: Collection[str]
+    ) -> list[FoundRow]:
+        return self._trace(partial(self._find_by_id, type_, tuple(ids), tuple(columns)))
+
+    def _find_by_id(
         self, type_: Type, ids: Collection[str], columns: Collection[str]
     ) -> list[FoundRow]:
         earlier = self._earlier[type_.table_key]
@@ -167,9 +208,13 @@ class GroupRows(BaseRows):
     def find_rivals(
         self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
     ) -> list[FoundRow]:
-        uniques = uniques_of(type_)
-        if not uniques:
+        if not uniques_of(type_):
             return super().find_rivals(type_, rows, unlocated)  # by id
+        return self._trace(partial(self._find_sharing, type_, tuple(rows), frozenset(unlocated)))
+
+    def _find_sharing(
+        self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
+    ) -> list[FoundRow]:
         earlier = self._earlier[type_.table_key]
         found = self._find_committed_rivals(type_, rows, unlocated)
         sharing = {
@@ -201,6 +246,15 @@ class GroupRows(BaseRows):
         sources: Collection[str],
         targets: Collection[str],
         columns: tuple[str, ...] = ("src",),
+    ) -> list[FoundRow]:
+        return self._trace(partial(self._find_at, edge, tuple(sources), tuple(targets), columns))
+
+    def _find_at(
+        self,
+        edge: EdgeType,
+        sources: Collection[str],
+        targets: Collection[str],
+        columns: tuple[str, ...],
     ) -> list[FoundRow]:
         earlier = self._earlier[edge.table_key]
         found = self._find_committed_at(edge, sources, targets, columns)

@@ -10,7 +10,7 @@
    step wrote: a new row is forgotten, a committed one is gone.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -210,11 +210,12 @@ class Pending:
         for table in self.tables():
             table.check_fresh()
 
-    def tables(self) -> Iterator[PendingTable]:
+    def tables(self) -> list[PendingTable]:
         """The tables that change, in key order."""
-        for _, table in sorted(self._tables.items()):
-            if not table.is_empty:
-                yield table
+        changing = [each for each in self._tables.values() if not each.is_empty]
+        if len(changing) > 1:
+            changing.sort(key=lambda each: each.type.table_key)
+        return changing
 
     def deltas(self) -> list[Delta]:
         return [each.delta for each in self.tables()]

@@ -1,13 +1,19 @@
 """A write that waits for its group, and the answer that its caller waits for."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from threading import Event
+from threading import Lock
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.write.mutate import WriteOutcome, WriteRequest, WriteTask
 from omnigraph.ids import TableKey
+
+
+def _held() -> Lock:
+    lock = Lock()
+    lock.acquire()
+    return lock
 
 
 @dataclass(eq=False, slots=True)
@@ -16,6 +22,8 @@ class QueuedWrite:
 
     schema: ActiveSchema
     task: WriteTask
+    tables: Collection[TableKey]
+    """Every table that the task may write."""
     request: WriteRequest
     seen: Mapping[TableKey, Pin | None]
     """The tables that it updates or deletes from, as the branch showed them at the call."""
@@ -25,11 +33,12 @@ class QueuedWrite:
     retries: int = 0
     """How often its group failed because the branch had changed."""
     _answer: WriteOutcome | BaseException | None = None
-    _is_answered: Event = field(default_factory=Event)
+    _waits: Lock = field(default_factory=_held)
+    """Held until there is an answer. An Event takes several times as long to make and to wait."""
 
     @property
     def is_answered(self) -> bool:
-        return self._is_answered.is_set()
+        return self._answer is not None
 
     def succeed(self, outcome: WriteOutcome) -> None:
         self._decide(outcome)
@@ -41,11 +50,13 @@ class QueuedWrite:
         """The first answer counts: what fails after a publish takes no success back."""
         if not self.is_answered:
             self._answer = answer
-            self._is_answered.set()
+            self._waits.release()
 
     def wait(self) -> WriteOutcome:
         """Raises what the write failed with."""
-        self._is_answered.wait()
+        if self._answer is None:
+            with self._waits:
+                pass
         if isinstance(self._answer, BaseException):
             raise self._answer
         assert self._answer is not None, "an answered write has an answer"

@@ -28,7 +28,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
 from omnigraph.engine.tables.cells import Cell
-from omnigraph.engine.write.base_rows import FoundRow, Type, all_columns, satisfies
+from omnigraph.engine.write.base_rows import FoundRow, Type, satisfies
 from omnigraph.engine.write.coercion import fit_bound, spell_key
 from omnigraph.engine.write.pending import Affected, Pending, affected
 from omnigraph.engine.write.validate import find_value_violations
@@ -98,7 +98,7 @@ def _insert(statement: InsertRow, bound: BoundValues, pending: Pending) -> Affec
     assigned = _assigned(type_, statement.assignments, bound, pending)
     if assigned is None:
         return Affected()
-    row = {**dict.fromkeys(all_columns(type_)), **assigned}
+    row = {**dict.fromkeys(type_.columns), **assigned}
     identity = spell_key(type_, row) if statement.key else pending.new_id()
     if identity is None:
         pending.violations += find_value_violations(type_, row)
@@ -137,7 +137,7 @@ def _update(statement: UpdateRows, bound: BoundValues, pending: Pending) -> Affe
         return Affected()
     table = pending.table(node)
     # An assigned column is not read; for a Blob this saves reading its bytes.
-    kept = [name for name in all_columns(node) if name not in assigned]
+    kept = [name for name in node.columns if name not in assigned]
     committed = [
         each
         for each in pending.committed.find_matches(node, where, value, kept)

@@ -69,7 +69,10 @@ PATIENCE_MS: Final = 1_000
 """How long the writes of other tables wait for a lease that another process holds."""
 
 GATHER_S: Final = 0.003
-"""How long the next group waits for the callers that the last one has just answered."""
+"""How long the next group waits for one more of the callers that the last one has answered."""
+
+GATHER_MAX_S: Final = 0.02
+"""How long it waits for all of them: by then they have written again, or do something else."""
 
 RETRIES_MAX: Final = 5
 RETRY_AFTER_S: Final = 1
@@ -94,8 +97,8 @@ class Lane:
     table: TableKey | None = None
     waiting: deque[QueuedWrite] = field(default_factory=deque)
     waiting_bytes: int = 0
-    last_size: int = 0
-    """How many writes the last group had."""
+    expected: int = 0
+    """How many writes were under way when the last group was answered: its own, and the waiting."""
 
     def add(self, write: QueuedWrite, *, is_first: bool = False) -> None:
         (self.waiting.appendleft if is_first else self.waiting.append)(write)
@@ -122,15 +125,15 @@ class WriteQueue:
 
         Returns after the write is visible and durable.
         """
-        size_bytes = task.size_bytes
+        size_bytes, tables = task.size_bytes, task.tables
         if not self.context.is_grouping or size_bytes > ALONE_BYTES:
             return carry_out(self.context, schema, task, request)
         busy: TableKey | None = None
         while True:
-            lane = self._enter(request.branch, task.tables, busy)
+            lane = self._enter(request.branch, tables, busy)
             if lane is None:
                 seen = pins_of(self.context, request.branch, task.strict)
-                queued = QueuedWrite(schema, task, request, seen, size_bytes)
+                queued = QueuedWrite(schema, task, tables, request, seen, size_bytes)
                 if self._join(queued):
                     return self._wait(queued)
                 continue
@@ -139,7 +142,7 @@ class WriteQueue:
                     self.context, schema, task, request, patience_ms=self._patience(lane)
                 )
             except LeaseHeld as held:
-                can_move = lane.table is None and held.table_key in task.tables
+                can_move = lane.table is None and held.table_key in tables
                 if not can_move or not self._can_wait:
                     raise
                 busy = TableKey(held.table_key)
@@ -179,14 +182,14 @@ class WriteQueue:
         """(2) Wait in a lane that is led; False if it is idle by now. Raises WriteQueueFull."""
         branch = queued.request.branch
         with self._changed:
-            lane = self._find(branch, queued.task.tables) or self._lanes.get((branch, None))
+            lane = self._find(branch, queued.tables) or self._lanes.get((branch, None))
             if lane is None:
                 return False
             is_long = len(lane.waiting) >= WAITING_MAX
             if is_long or lane.waiting_bytes + queued.size_bytes > WAITING_BYTES_MAX:
                 raise WriteQueueFull(branch, waiting=len(lane.waiting), retry_after_s=RETRY_AFTER_S)
             lane.add(queued)
-            if len(lane.waiting) == lane.last_size:
+            if len(lane.waiting) == lane.expected:
                 self._changed.notify_all()
             return True
 
@@ -240,15 +243,13 @@ class WriteQueue:
                 for each in batch:
                     if not each.is_answered:
                         each.fail(_copy(failure))
-            self._put_back(lane, [each for each in batch if not each.is_answered])
+            left = [each for each in batch if not each.is_answered]
+            self._put_back(lane, left, len(batch) - len(left))
 
     def _take(self, lane: Lane) -> list[QueuedWrite]:
         """(4) The writes of the next group; none if the lane is idle from now on."""
         with self._changed:
-            until = monotonic() + GATHER_S
-            while lane.last_size > 1 and len(lane.waiting) < lane.last_size:
-                if not self._changed.wait(until - monotonic()):
-                    break
+            self._gather(lane)
             batch: list[QueuedWrite] = []
             size = 0
             while lane.waiting and len(batch) < WRITES_MAX:
@@ -256,23 +257,30 @@ class WriteQueue:
                 if batch and size > GROUP_BYTES_MAX:
                     break
                 batch.append(lane.take())
-            lane.last_size = len(batch)
             if not batch:
                 del self._lanes[lane.branch, lane.table]
             return batch
 
-    def _put_back(self, lane: Lane, writes: Sequence[QueuedWrite]) -> None:
+    def _gather(self, lane: Lane) -> None:
+        """Wait for callers that were answered just now, as long as they keep coming."""
+        until, seen = monotonic() + GATHER_MAX_S, -1
+        while 1 < lane.expected > len(lane.waiting) > seen and monotonic() < until:
+            seen = len(lane.waiting)
+            self._changed.wait(GATHER_S)
+
+    def _put_back(self, lane: Lane, writes: Sequence[QueuedWrite], answered: int) -> None:
         """Writes that the group left over are the first of the next one."""
         with self._changed:
             for each in reversed(writes):
                 lane.add(each, is_first=True)
+            lane.expected = len(lane.waiting) + answered
 
     def _carry_out(self, lane: Lane, batch: list[QueuedWrite]) -> None:
         """One group: of its writes, those without an answer afterwards wait for the next one."""
         if lane.table is None and self._move_locked(lane, batch):
             return
         context = self.context
-        tables = frozenset(key for each in batch for key in each.task.tables)
+        tables = frozenset(key for each in batch for key in each.tables)
         plan: GroupPlan | None = None
         try:
             entry = enter(context, lane.branch, tables)
@@ -303,7 +311,7 @@ class WriteQueue:
     def _move_locked(self, lane: Lane, batch: list[QueuedWrite]) -> bool:
         """(3) Move the writes of tables that another operation locks to lanes of those tables."""
         free = self.context.queues.is_free
-        tables = {key for each in batch for key in each.task.tables}
+        tables = {key for each in batch for key in each.tables}
         locked = [key for key in sorted(tables) if not free(LockKey(key, lane.branch))]
         for key in locked:
             self._move(lane, batch, key)
@@ -311,8 +319,8 @@ class WriteQueue:
 
     def _move(self, lane: Lane, batch: list[QueuedWrite], table: TableKey) -> None:
         """Move the writes of a busy table from a batch to the lane of the table."""
-        moved = [each for each in batch if table in each.task.tables]
-        batch[:] = [each for each in batch if table not in each.task.tables]
+        moved = [each for each in batch if table in each.tables]
+        batch[:] = [each for each in batch if table not in each.tables]
         with self._changed:
             target = self._lanes.get((lane.branch, table))
             if target is None:
@@ -330,7 +338,7 @@ def _fail(failure: Exception, batch: Sequence[QueuedWrite], plan: GroupPlan | No
     """Tell the writes that an attempt failed for; the others were not part of it."""
     concerned = list(batch) if plan is None else [each.write for each in plan.accepted]
     if isinstance(failure, DriftFound | LeaseHeld):
-        touching = [each for each in concerned if failure.table_key in each.task.tables]
+        touching = [each for each in concerned if failure.table_key in each.tables]
         concerned = touching or concerned
     ids = {} if plan is None else {each.write: each.member.commit_id for each in plan.accepted}
     for write in concerned:

@@ -19,6 +19,7 @@ from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
 from omnigraph.storage.lance.table_files import name_of
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
+    ROW_ID,
     Addresses,
     BlobMode,
     FragmentContent,
@@ -50,8 +51,12 @@ def read(
     store: LanceStore, handle: LanceHandle, request: ScanRequest, pause: Pause | None
 ) -> pa.Table:
     with store.reading(handle, "read"):
-        scanner = _scanner(store, handle.dataset, request)
-        if _blobs_in(handle.dataset, request):
+        fragments = _fragments(store, handle.dataset, request)
+        blobs = _blobs_in(handle.dataset, request)
+        if request.among is not None and not fragments and not blobs:
+            return _no_rows(handle.dataset, request)
+        scanner = _scanner(handle.dataset, request, fragments)
+        if blobs:
             batches = _batches(store, handle.dataset, request)
             return pa.Table.from_batches(_paused(batches, pause), scanner.projected_schema)
         if pause is None:
@@ -132,9 +137,11 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     blobs = _blobs_in(dataset, request)
     if not blobs:
-        yield from _scanner(store, dataset, request).to_batches()
+        yield from _scanner(dataset, request, _fragments(store, dataset, request)).to_batches()
         return
-    for batch in _scanner(store, dataset, replace(request, with_row_address=True)).to_batches():
+    addressed = replace(request, with_row_address=True)
+    scanner = _scanner(dataset, addressed, _fragments(store, dataset, request))
+    for batch in scanner.to_batches():
         mended = mend(store, dataset, blobs, batch)
         yield mended if request.with_row_address else _without_address(mended)
 
@@ -225,13 +232,27 @@ def _hinted(folder: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> LanceScanner:
+def _no_rows(dataset: LanceDataset, request: ScanRequest) -> pa.Table:
+    """What a scan returns that finds nothing."""
+    held = dataset.schema
+    names = held.names if request.columns is None else request.columns
+    fields = [held.field(name) for name in names]
+    fields += [pa.field(ROW_ID, pa.uint64())] if request.with_row_id else []
+    fields += [pa.field(ROW_ADDRESS, pa.uint64())] if request.with_row_address else []
+    return pa.schema(fields).empty_table()
+
+
+def _scanner(
+    dataset: LanceDataset, request: ScanRequest, fragments: list[LanceFragment] | None
+) -> LanceScanner:
+    if request.among is not None and not fragments:
+        fragments = dataset.get_fragments()[:1]  # Lance reads an empty list as no restriction.
     return dataset.scanner(
         columns=list(request.columns) if request.columns is not None else None,
         filter=request.where,
         limit=request.limit,
         offset=request.offset,
-        fragments=_fragments(store, dataset, request),
+        fragments=fragments,
         nearest=_nearest(request.nearest) if request.nearest is not None else None,
         full_text_query=_text(request.text) if request.text is not None else None,
         # A search that filters afterwards returns fewer rows than there are.
@@ -251,13 +272,12 @@ def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> 
 def _fragments(
     store: LanceStore, dataset: LanceDataset, request: ScanRequest
 ) -> list[LanceFragment] | None:
-    """The fragments that must be scanned; None for all."""
+    """The fragments that must be scanned; None for all. In a bucket a column is no quick read."""
     if request.fragment_ids is not None:
         wanted = set(request.fragment_ids)
         return [each for each in dataset.get_fragments() if each.fragment_id in wanted]
     if request.among is not None:
-        # Lance reads an empty list as no restriction.
-        return store.contents.candidates(dataset, request.among) or dataset.get_fragments()[:1]
+        return store.contents.candidates(dataset, request.among, learns=not store.is_remote)
     return None
 
 

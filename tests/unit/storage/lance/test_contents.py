@@ -8,7 +8,7 @@ import pytest
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
-from omnigraph.storage.lance.contents import ROWS_MAX, Contents
+from omnigraph.storage.lance.contents import ROWS_MAX, ByFile, Contents
 
 
 @pytest.fixture
@@ -57,3 +57,48 @@ def test_a_column_that_took_over_the_name_of_another_is_not_mistaken_for_it(
     dataset.alter_columns({"path": "word", "name": "id"})  # type: ignore[dict-item]  # mistyped
     assert numbers(contents, dataset, id=["green"]) == [0, 1]
     assert numbers(contents, dataset, id=["a"]) == [0]
+
+
+def test_a_file_that_is_asked_about_again_is_learned(dataset: LanceDataset) -> None:
+    contents = Contents()
+
+    def ask(**among: list[str]) -> list[int]:
+        found = contents.candidates(dataset, among, learns=True)
+        return [each.fragment_id for each in found]
+
+    assert ask(id=["nobody"]) == [0]
+    assert ask(id=["nobody"]) == []
+    assert ask(id=["first"]) == [0]
+    assert ask(id=["nobody"], word=["red"]) == [0]
+    assert ask(id=["nobody"], word=["green"]) == []
+    dataset = append(dataset, Contents(), ["of another process"], "blue")
+    assert ask(id=["of another process"]) == [1]
+
+
+def test_a_file_with_deleted_rows_is_not_learned(dataset: LanceDataset) -> None:
+    dataset = append(dataset, Contents(), ["a", "b"], "green")
+    before = dataset.version
+    dataset.delete("id = 'a'")
+    contents = Contents()
+    for _ in range(3):
+        assert numbers_learning(contents, dataset, "nobody") == [1]
+    assert numbers_learning(contents, dataset.checkout_version(before), "a") == [1]
+
+
+def numbers_learning(contents: Contents, dataset: LanceDataset, identity: str) -> list[int]:
+    contents.candidates(dataset, {"id": [identity]}, learns=True)
+    found = contents.candidates(dataset, {"id": [identity]}, learns=True)
+    return [each.fragment_id for each in found]
+
+
+def test_the_files_noted_first_are_dropped_when_there_are_too_many_values() -> None:
+    kept: ByFile[frozenset[int]] = ByFile(4, len)
+    kept.keep("a", frozenset({1, 2}))
+    kept.keep("b", frozenset({3}))
+    kept.keep("a", frozenset({1, 2, 3}))
+    assert kept.find("b") == frozenset({3})
+    kept.keep("c", frozenset({4}))
+    assert (kept.find("b"), kept.find("a")) == (None, frozenset({1, 2, 3}))
+    kept.keep("d", frozenset(range(9)))
+    assert kept.find("d") == frozenset(range(9))
+    assert kept.find("c") is None

@@ -1,10 +1,10 @@
 """A kill storm of mixed work: what is written is whole or absent, whatever else goes on.
 
 The unit is a *bundle*: three documents and two links, named by the tag of the operation that
-writes them, with one commit on main. An operation writes a bundle by a mutation, by a load, or on
-a branch of its own that is merged and deleted; or it retracts a bundle that its thread was told
-of. Other operations change the schema, optimize, clean up and read; none of them may change what
-main shows.
+writes them, with one commit on main. An operation writes a bundle by a mutation, by a load, on a
+branch of its own that is merged and deleted, or on a branch that others use too; or it retracts a
+bundle that its thread was told of. Other operations change the schema, optimize, clean up and read;
+none of them may change what main shows.
 """
 
 import json
@@ -30,6 +30,7 @@ from omnigraph.engine.opening import create
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import (
+    BranchExists,
     ConflictError,
     InputError,
     NotFoundError,
@@ -116,6 +117,7 @@ class Worker:
             self.retract: 4,
             self.load: 3 * self.loads,
             self.merge: 3,
+            self.share: 3,
             self.read: 2,
             self.change_schema: 1,
             self.optimize: 1,
@@ -137,8 +139,10 @@ class Worker:
         with self.notes.open("a") as diary:
             diary.write(json.dumps(line) + "\n")
 
-    def put(self, tag: str, branch: BranchName = MAIN, actor: str | None = None) -> str | None:
-        self.note("asked", tag, "bundle")
+    def put(
+        self, tag: str, branch: BranchName = MAIN, actor: str | None = None, what: str = "bundle"
+    ) -> str | None:
+        self.note("asked", tag, what)
         one, two, three = names_of(tag)
         params = {"a": one, "b": two, "c": three, "bundle": tag}
         request = WriteRequest(branch, actor=actor or tag)
@@ -183,6 +187,22 @@ class Worker:
         with suppress(*REFUSED, OutcomeUnknown, StorageFailure):
             self.graph.delete_branch(branch)
         return None if result.commit is None else result.commit.id
+
+    def share(self, tag: str) -> str | None:
+        """A branch that others create, write, merge and delete too: what becomes of the bundle is
+        open, but it must be whole wherever it is.
+        """
+        branch = BranchName(f"shared-{self.chance.randrange(3)}")
+        with suppress(BranchExists):
+            self.graph.create_branch(branch)
+        self.put(tag, branch, actor=f"{tag}@branch", what="shared")
+        match self.chance.randrange(3):
+            case 0:
+                self.graph.delete_branch(branch)
+            case 1:
+                result = self.graph.merge(MergeRequest(branch, actor=tag))
+                return None if result.commit is None else result.commit.id
+        return None
 
     def change_schema(self, tag: str) -> str | None:
         """Only main may exist, so the branches of all others are deleted first."""
@@ -256,7 +276,8 @@ def find_problems(graph: Graph, tables: Tables, notes: Sequence[Path]) -> list[s
             case _:
                 problems.append(f"{tag} saw that {rest[0]}")
     snapshot = graph.snapshot()
-    problems += find_halves(graph, tables, snapshot)
+    for branch in graph.branches():
+        problems += find_halves(graph, tables, graph.snapshot(branch))
     shown = count_bundles(graph, tables, snapshot)
     retracts: dict[str, list[str]] = {}
     for tag, what in asked.items():

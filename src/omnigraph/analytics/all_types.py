@@ -56,8 +56,8 @@ def name_columns(types: Sequence[Kind]) -> tuple[tuple[Kind, dict[str, str]], ..
             type_,
             {
                 each.name: each.name
-                if len(found[each.name]) == 1 and each.name not in OWN
-                else f"{type_.name}_{each.name}"
+                if len(found[each.name]) == 1 and each.spelling not in OWN
+                else f"{type_.name}_{each.spelling}"
                 for each in type_.properties
                 if each.name in found and not each.type.is_blob
             },

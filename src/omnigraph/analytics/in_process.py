@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.analytics.edges import EdgeScope
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.names import name_beside_id, spelling_of
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
@@ -134,20 +136,22 @@ def _table(ids: Array, values: "Numbers | Array") -> pa.Table:
 
 def read_tables(scope: EdgeScope) -> tuple[pa.Table, pa.Table]:
     """Every property but blobs, of the nodes and of the edges."""
-    nodes = [each.name for each in scope.node.properties if not each.type.is_blob]
-    edges = [each.name for each in scope.edge.properties if not each.type.is_blob]
-    return (
-        scope.view.table(scope.node).read(("id", *nodes)),
-        scope.view.table(scope.edge).read(("id", "src", "dst", *edges)),
-    )
+    return (_read(scope, scope.node, ("id",)), _read(scope, scope.edge, ("id", "src", "dst")))
+
+
+def _read(scope: EdgeScope, type_: NodeType | EdgeType, own: tuple[str, ...]) -> pa.Table:
+    names = [each.name for each in type_.properties if not each.type.is_blob]
+    rows = scope.view.table(type_).read((*own, *names))
+    return rows.rename_columns([*own, *(name_beside_id(type_.name, name) for name in names)])
 
 
 def rows_with(scope: EdgeScope, property_name: str, values: pa.Table) -> list[dict[str, object]]:
     """Whole rows with one property replaced, for the nodes that have a value. Raises UsageError."""
     node = scope.node
-    if node.find(property_name) is None:
+    wanted = node.named(property_name)
+    if wanted is None:
         raise UsageError(f"'{node.name}' has no property '{property_name}'")
-    if not node.key or property_name in node.key:
+    if not node.key or wanted.name in node.key:
         raise UsageError(f"'{node.name}' needs a key, and '{property_name}' must not be part of it")
     if any(each.type.is_blob for each in node.properties):
         raise UsageError(f"'{node.name}' has a Blob, which a write of whole rows would lose")
@@ -155,7 +159,7 @@ def rows_with(scope: EdgeScope, property_name: str, values: pa.Table) -> list[di
     names = [each.name for each in node.properties]
     rows: list[dict[str, Any]] = scope.view.table(node).read(("id", *names)).to_pylist()
     return [
-        {**{name: row[name] for name in names}, property_name: found[row["id"]]}
+        {**{spelling_of(name): row[name] for name in names}, property_name: found[row["id"]]}
         for row in rows
         if row["id"] in found
     ]

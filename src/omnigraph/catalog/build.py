@@ -15,6 +15,7 @@ from omnigraph.catalog.annotate import annotation_text, check_annotations
 from omnigraph.catalog.canonical import (
     EntityKind,
     property_id,
+    rename_columns,
     sort_annotations,
     sort_constraints,
     type_id,
@@ -22,11 +23,12 @@ from omnigraph.catalog.canonical import (
 from omnigraph.catalog.constrain import check_constraints
 from omnigraph.catalog.declare import declare
 from omnigraph.catalog.defaults import check_defaults
-from omnigraph.catalog.draft import DraftProperty, DraftType, Findings, SchemaDraft
+from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings, SchemaDraft
 from omnigraph.catalog.model import (
     ENDS,
     Annotation,
     Catalog,
+    Constraint,
     EdgeType,
     InterfaceType,
     NodeType,
@@ -34,6 +36,7 @@ from omnigraph.catalog.model import (
     Unique,
     pair_name,
 )
+from omnigraph.catalog.names import ID, ID_PROPERTY, column_of
 from omnigraph.catalog.rules import SchemaRule
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang.schema import ast
@@ -179,7 +182,7 @@ def _check_ids(draft: SchemaDraft, findings: Findings) -> None:
             )
         ids: dict[int, str] = {}
         for each in properties:
-            other = ids.setdefault(property_id(kind, name.text, each.name), each.name)
+            other = ids.setdefault(property_id(kind, name.text, column_of(each.name)), each.name)
             if other != each.name:
                 findings.add(
                     SchemaRule.R4,
@@ -254,7 +257,7 @@ def _node(draft: DraftType) -> NodeType:
     return NodeType(
         draft.name.text,
         properties=_properties(draft.properties),
-        constraints=sort_constraints([each.value for each in draft.constraints]),
+        constraints=_constraints(draft.constraints),
         implements=tuple(sorted({each.text for each in draft.written.implements})),
         annotations=_annotations(draft.written.annotations),
     )
@@ -267,17 +270,22 @@ def _edge(draft: DraftType, name: str, source: str, target: str) -> EdgeType:
         target=target,
         properties=_properties(draft.properties),
         cardinality=draft.cardinality,
-        constraints=sort_constraints([each.value for each in draft.constraints]),
+        constraints=_constraints(draft.constraints),
         annotations=_annotations(draft.written.annotations),
     )
 
 
 def _properties(properties: Sequence[DraftProperty]) -> tuple[Property, ...]:
     built = (
-        Property(each.name, each.type, _annotations(each.written.annotations))
+        Property(column_of(each.name), each.type, _annotations(each.written.annotations))
         for each in properties
     )
-    return tuple(sorted(built, key=lambda each: each.name))
+    return tuple(sorted(built, key=lambda each: each.spelling))
+
+
+def _constraints(written: Sequence[DraftConstraint]) -> tuple[Constraint, ...]:
+    """With columns for the names of properties."""
+    return sort_constraints([rename_columns(each.value, {ID: ID_PROPERTY}) for each in written])
 
 
 def _annotations(written: Sequence[ast.Annotation]) -> tuple[Annotation, ...]:

@@ -4,6 +4,8 @@ Equal schemas must give equal bytes in both programs, because the programs compa
 bytes. So the sort keys and the text of floats are exactly those of the reference.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Literal, assert_never
 
@@ -16,6 +18,7 @@ from omnigraph.catalog.model import (
     Range,
     Unique,
 )
+from omnigraph.catalog.names import spelling_of
 
 EntityKind = Literal["interface", "node", "edge"]
 
@@ -41,6 +44,15 @@ def sort_annotations(annotations: list[Annotation]) -> tuple[Annotation, ...]:
     return tuple(
         sorted(annotations, key=lambda a: (a.name, a.value is not None, a.value or "", a.keywords))
     )
+
+
+def rename_columns(constraint: Constraint, renames: Mapping[str, str]) -> Constraint:
+    match constraint:
+        case Key(columns) | Unique(columns) | IndexConstraint(columns):
+            renamed = (renames.get(each, each) for each in columns)
+            return replace(constraint, columns=tuple(sorted(renamed, key=spelling_of)))
+        case Range(name) | Check(name):
+            return replace(constraint, property=renames.get(name, name))
 
 
 def sort_constraints(constraints: list[Constraint]) -> tuple[Constraint, ...]:

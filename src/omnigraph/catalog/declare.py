@@ -20,6 +20,7 @@ from omnigraph.catalog.model import (
     Range,
     Unique,
 )
+from omnigraph.catalog.names import ID_PROPERTY
 from omnigraph.catalog.rules import SchemaRule
 from omnigraph.catalog.types import VECTOR_DIMENSION_MAX, Scalar, ValueType, Vector
 from omnigraph.lang.schema import ast
@@ -39,8 +40,7 @@ ROW_COLUMNS: Final = frozenset(
 )
 """Names of Lance's own columns, which hold facts about a row."""
 
-NODE_COLUMNS: Final = frozenset({"id"})
-EDGE_COLUMNS: Final = frozenset({"id", "src", "dst", "from", "to"})
+EDGE_COLUMNS: Final = frozenset({"src", "dst", "from", "to"})
 """`src` and `dst` are columns; mutations and loads call them `from` and `to`."""
 
 COLUMN_LISTS: Final[Mapping[str, type[Key | Unique | IndexConstraint]]] = {
@@ -57,7 +57,7 @@ def declare(schema: ast.Schema, findings: Findings) -> SchemaDraft:
     for declaration in schema.declarations:
         match declaration:
             case ast.Interface(name, properties):
-                declared = _properties(name, properties, NODE_COLUMNS, findings)
+                declared = _properties(name, properties, frozenset(), findings)
                 interfaces.append(DraftInterface(name, declared))
             case ast.Node():
                 nodes.append(declaration)
@@ -74,7 +74,7 @@ def declare(schema: ast.Schema, findings: Findings) -> SchemaDraft:
 def _node(
     node: ast.Node, interfaces: Mapping[str, DraftInterface], findings: Findings
 ) -> DraftType:
-    own = _properties(node.name, _own(node.members), NODE_COLUMNS, findings)
+    own = _properties(node.name, _own(node.members), frozenset(), findings)
     return DraftType(
         "node",
         node.name,
@@ -117,9 +117,9 @@ def _properties(
                 SchemaRule.D8,
                 f"property {place} has a name that is taken",
                 each.name.span,
-                hint=f"every row has its own: {', '.join(sorted(taken))}",
+                hint=f"every edge has its own: {', '.join(sorted(taken))}",
             )
-        elif name in ROW_COLUMNS:
+        elif name in ROW_COLUMNS or name == ID_PROPERTY:
             findings.add(
                 SchemaRule.D9,
                 f"property {place} has a name that the storage keeps for itself",

@@ -12,27 +12,22 @@ annotations, its properties by name, its constraints; the drops of a kind are la
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from omnigraph.catalog.canonical import EntityKind, rename_columns
 from omnigraph.catalog.model import (
     Annotation,
     Cardinality,
     Catalog,
-    Check,
     Constraint,
     EdgeType,
-    IndexConstraint,
     InterfaceType,
-    Key,
     NodeType,
     Property,
-    Range,
-    Unique,
     pair_name,
 )
+from omnigraph.catalog.names import column_of, spelling_of
 from omnigraph.catalog.types import ValueType
 
-EntityKind = Literal["interface", "node", "edge"]
 AnyType = InterfaceType | NodeType | EdgeType
 
 # The first three are compared as constraints; a rename is an instruction, not a fact.
@@ -218,7 +213,8 @@ def _match(accepted: _Hints, desired: _Hints) -> _Matching:
 
 
 def _hint(annotations: Sequence[Annotation]) -> str | None:
-    return next((each.value for each in annotations if each.name == "rename_from"), None)
+    written = (each.value for each in annotations if each.name == "rename_from")
+    return next((None if each is None else column_of(each) for each in written), None)
 
 
 def _hints(entities: Sequence[AnyType] | Sequence[Property]) -> _Hints:
@@ -292,7 +288,7 @@ def _diff_type(
     matching = _match(_hints(old.properties), _hints(new.properties))
     yield from _diff_properties(kind, old, new, matching)
     if not isinstance(old, InterfaceType) and not isinstance(new, InterfaceType):
-        renamed = tuple(_rename_columns(each, matching.renames) for each in old.constraints)
+        renamed = tuple(rename_columns(each, matching.renames) for each in old.constraints)
         for added in (each for each in new.constraints if each not in renamed):
             yield ConstraintAdded(kind, new.name, added)
         for removed in (each for each in renamed if each not in new.constraints):
@@ -357,18 +353,8 @@ def _rename_embed(
 ) -> tuple[Annotation, ...]:
     """`@embed(title)` follows a rename of `title`."""
     return tuple(
-        replace(each, value=renames.get(each.value, each.value))
+        replace(each, value=spelling_of(renames.get(column_of(each.value), each.value)))
         if each.name == "embed" and each.value is not None
         else each
         for each in annotations
     )
-
-
-def _rename_columns(constraint: Constraint, renames: Mapping[str, str]) -> Constraint:
-    match constraint:
-        case Key(columns) | Unique(columns) | IndexConstraint(columns):
-            return replace(
-                constraint, columns=tuple(sorted(renames.get(each, each) for each in columns))
-            )
-        case Range(name) | Check(name):
-            return replace(constraint, property=renames.get(name, name))

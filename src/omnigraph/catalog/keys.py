@@ -15,6 +15,7 @@ from math import isfinite
 import numpy as np
 
 from omnigraph.catalog.model import ENDS, EdgeType, NodeType
+from omnigraph.catalog.names import spelling_of
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Scalar, ValueType
 from omnigraph.errors import KeyInvalid
 from omnigraph.ids import is_encodable
@@ -49,7 +50,7 @@ def _member_text(type_: NodeType | EdgeType, name: str, value: KeyValue) -> str:
     declared = _END if member is None else member.type
     text = _find_text(value, declared)
     if text is None:
-        raise KeyInvalid(f"{type_.name}.{name}", declared=str(declared), value=value)
+        raise KeyInvalid(f"{type_.name}.{spelling_of(name)}", declared=str(declared), value=value)
     return text
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import assert_never
 
+from omnigraph.catalog.canonical import EntityKind
 from omnigraph.catalog.codec import JsonObject
 from omnigraph.catalog.diff import (
     AnnotationsChanged,
@@ -15,7 +16,6 @@ from omnigraph.catalog.diff import (
     ConstraintAdded,
     ConstraintRemoved,
     EndpointsChanged,
-    EntityKind,
     ImplementsChanged,
     PropertyAdded,
     PropertyDropped,
@@ -29,6 +29,7 @@ from omnigraph.catalog.diff import (
     diff,
 )
 from omnigraph.catalog.model import ENDS, Catalog, IndexConstraint, Key, Property
+from omnigraph.catalog.names import spelling_of
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
@@ -134,13 +135,15 @@ def _check_key_order(step: Step, desired: Catalog) -> Step:
     own = [name for name in type_.key if name not in ENDS]
     if step.new not in own:
         return step
-    before = sorted(step.old if name == step.new else name for name in own)
+    was = (step.old if name == step.new else name for name in own)
+    before = sorted(was, key=spelling_of)
     if [step.new if name == step.old else name for name in before] == own:
         return step
+    old, new = spelling_of(step.old), spelling_of(step.new)
     return UnsupportedChange(
-        f"{step.type_kind}:{step.type_name}.{step.new}",
-        f"'{step.old}' cannot be called '{step.new}': the members of the key would come in "
-        "another order, and with it the ids of all rows would change",
+        f"{step.type_kind}:{step.type_name}.{new}",
+        f"'{old}' cannot be called '{new}': the members of the key would come in another order, "
+        "and with it the ids of all rows would change",
     )
 
 
@@ -151,8 +154,8 @@ def _check_key_added(step: Step, added: Collection[tuple[str, str]]) -> Step:
             if (step.type_name, name) in added:
                 return UnsupportedChange(
                     f"edge:{step.type_name}",
-                    f"'{name}' is new, so it cannot be a member of the key at once; add it first, "
-                    f"then {describe_constraint(step.constraint)}",
+                    f"'{spelling_of(name)}' is new, so it cannot be a member of the key at once; "
+                    f"add it first, then {describe_constraint(step.constraint)}",
                 )
     return step
 
@@ -210,11 +213,11 @@ def _plan(change: SchemaChange, drop_mode: DropMode, filled: Collection[str]) ->
 def _plan_added_property(
     kind: EntityKind, type_name: str, added: Property, filled: Collection[str]
 ) -> Step:
-    name, value_type = added.name, added.type
+    name, value_type = added.spelling, added.type
     is_filled = added.annotation("default") is not None or f"{type_name}.{name}" in filled
     # An interface has no rows; the types that implement it have their own steps.
     if value_type.nullable or is_filled or kind == "interface":
-        return AddProperty(kind, type_name, name, value_type)
+        return AddProperty(kind, type_name, added.name, value_type)
     return UnsupportedChange(
         f"{kind}:{type_name}.{name}",
         f"property '{name}' of {kind} '{type_name}' is required, and rows that exist have no value "
@@ -225,15 +228,15 @@ def _plan_added_property(
 
 
 def _plan_changed_type(change: PropertyTypeChanged) -> Step:
-    old, new = change.old, change.new
+    name, old, new = spelling_of(change.name), change.old, change.new
     if old.enum_values is not None and new.enum_values is not None:
         kept = set(old.enum_values) <= set(new.enum_values)
         if kept and old.nullable == new.nullable:
             added = tuple(each for each in new.enum_values if each not in old.enum_values)
             return ExtendEnum(change.kind, change.type_name, change.name, added)
     return UnsupportedChange(
-        f"{change.kind}:{change.type_name}.{change.name}",
-        f"property '{change.name}' of {change.kind} '{change.type_name}' cannot change its type "
+        f"{change.kind}:{change.type_name}.{name}",
+        f"property '{name}' of {change.kind} '{change.type_name}' cannot change its type "
         f"from {old} to {new}",
         TYPE_CHANGED,
     )
@@ -242,7 +245,7 @@ def _plan_changed_type(change: PropertyTypeChanged) -> Step:
 def _plan_annotations(change: AnnotationsChanged) -> Step:
     entity = f"{change.kind}:{change.type_name}"
     if change.property_name is not None:
-        entity += f".{change.property_name}"
+        entity += f".{spelling_of(change.property_name)}"
     frozen = [f"@{name}" for name in change.names if name not in METADATA]
     if frozen:
         return UnsupportedChange(entity, f"{', '.join(frozen)} of {entity} cannot change")
@@ -256,12 +259,13 @@ def _plan_annotations(change: AnnotationsChanged) -> Step:
 def _plan_unmatched_rename(change: RenameUnmatched) -> Step:
     entity = f"{change.kind}:{change.type_name}"
     if change.property_name is not None:
-        entity += f".{change.property_name}"
+        entity += f".{spelling_of(change.property_name)}"
+    wanted = spelling_of(change.wanted)
     if change.claimed_by is None:
-        reason = f'{entity} says @rename_from("{change.wanted}"), which does not exist'
+        reason = f'{entity} says @rename_from("{wanted}"), which does not exist'
     else:
         reason = (
-            f'{entity} says @rename_from("{change.wanted}"), '
-            f"which '{change.claimed_by}' is already"
+            f'{entity} says @rename_from("{wanted}"), '
+            f"which '{spelling_of(change.claimed_by)}' is already"
         )
     return UnsupportedChange(entity, reason)

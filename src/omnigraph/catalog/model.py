@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+from omnigraph.catalog.names import ID, ID_PROPERTY, SYSTEM_ID, column_of, spelling_of
 from omnigraph.catalog.types import ValueType
 from omnigraph.ids import TableKey, table_key
 
@@ -36,7 +37,9 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The identity of a row: its columns, sorted; for an edge `src` and `dst` are among them."""
+    """The identity of a row: its columns, sorted by their spelling; for an edge with `src` and
+    `dst` among them.
+    """
 
     columns: tuple[str, ...]
 
@@ -76,19 +79,25 @@ Constraint = Key | Unique | IndexConstraint | Range | Check
 @dataclass(frozen=True, slots=True)
 class Property:
     name: str
+    """Its column."""
     type: ValueType
     annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def spelling(self) -> str:
+        """Its name in the schema, in programs and in data."""
+        return spelling_of(self.name)
 
     def annotation(self, name: str) -> Annotation | None:
         return next((a for a in self.annotations if a.name == name), None)
 
     @property
     def embed(self) -> "Embed | None":
-        """The content of `@embed`: the property that is embedded, and the model."""
+        """The content of `@embed`: the column that is embedded, and the model."""
         annotation = self.annotation("embed")
         if annotation is None or annotation.value is None:
             return None
-        return Embed(annotation.value, dict(annotation.keywords).get("model"))
+        return Embed(column_of(annotation.value), dict(annotation.keywords).get("model"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +156,17 @@ class NodeType:
     def _properties_by_name(self) -> dict[str, Property]:
         return {each.name: each for each in self.properties}
 
-    def find(self, name: str) -> Property | None:
-        return self._properties_by_name.get(name)
+    def find(self, column: str) -> Property | None:
+        return self._properties_by_name.get(column)
+
+    def named(self, name: str) -> Property | None:
+        """The property that the schema calls so."""
+        return None if name == ID_PROPERTY else self.find(column_of(name))
+
+    @property
+    def id_name(self) -> str:
+        """The system's id in data: `id`, or `@id` where a property is called `id`."""
+        return SYSTEM_ID if ID_PROPERTY in self._properties_by_name else ID
 
     @cached_property
     def key(self) -> tuple[str, ...]:
@@ -199,8 +217,17 @@ class EdgeType:
     def _properties_by_name(self) -> dict[str, Property]:
         return {each.name: each for each in self.properties}
 
-    def find(self, name: str) -> Property | None:
-        return self._properties_by_name.get(name)
+    def find(self, column: str) -> Property | None:
+        return self._properties_by_name.get(column)
+
+    def named(self, name: str) -> Property | None:
+        """The property that the schema calls so."""
+        return None if name == ID_PROPERTY else self.find(column_of(name))
+
+    @property
+    def id_name(self) -> str:
+        """The system's id in data: `id`, or `@id` where a property is called `id`."""
+        return SYSTEM_ID if ID_PROPERTY in self._properties_by_name else ID
 
     @cached_property
     def key(self) -> tuple[str, ...]:

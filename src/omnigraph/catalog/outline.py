@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property, spell_ends
+from omnigraph.catalog.names import spell_all
 
 CHARACTERS_PER_TOKEN = 3.5
 """What tokenizers of language models make of names and punctuation, about."""
@@ -100,7 +101,7 @@ def _score(owner: NodeType | EdgeType, asked: frozenset[str]) -> int:
         score += 4 * _count_met(words_of(" ".join(owner.implements)), asked)
     score += _count_met(words_of(_description_of(owner)), asked)
     for each in owner.properties:
-        score += 2 * _count_met(words_of(each.name), asked)
+        score += 2 * _count_met(words_of(each.spelling), asked)
         score += _count_met(words_of(_description_of(each)), asked)
         score += _count_met(words_of(" ".join(each.type.enum_values or ())), asked)
     return score
@@ -193,7 +194,7 @@ def _interfaces(catalog: Catalog, names: Sequence[str], detail: _Detail) -> Iter
     for interface in catalog.interfaces:
         if interface.name in implemented:
             held = () if detail.only_keys else interface.properties
-            body = "  ".join(f"{each.name}: {each.type}" for each in held)
+            body = "  ".join(f"{each.spelling}: {each.type}" for each in held)
             yield f"interface {interface.name} {{ {body} }}"
 
 
@@ -204,8 +205,8 @@ def _line(catalog: Catalog, name: str, detail: _Detail) -> str:
     head = _node_head(owner) if isinstance(owner, NodeType) else _edge_head(edges)
     shown = [each for each in owner.properties if not detail.only_keys or each.name in key]
     held = detail.samples.get(name, {})
-    parts = [_property(each, key, held.get(each.name, ()), detail) for each in shown]
-    parts += [f"@key({', '.join(key)})"] if len(key) > 1 else []
+    parts = [_property(each, key, held.get(each.spelling, ()), detail) for each in shown]
+    parts += [f"@key({spell_all(key)})"] if len(key) > 1 else []
     body = "  ".join(parts)
     line = f"{head} {{ {body} }}" if body or node is not None else head
     description = _description_of(owner) if detail.has_descriptions else ""
@@ -228,7 +229,7 @@ def _edge_head(edges: Sequence[EdgeType]) -> str:
 def _property(
     each: Property, key: tuple[str, ...], samples: Sequence[object], detail: _Detail
 ) -> str:
-    text = f"{each.name}: {each.type}{' @key' if key == (each.name,) else ''}"
+    text = f"{each.spelling}: {each.type}{' @key' if key == (each.name,) else ''}"
     remarks = [_description_of(each)] if detail.has_descriptions else []
     remarks += [f"e.g. {', '.join(map(str, samples))}"] if samples else []
     said = "; ".join(filter(None, remarks)).replace("*/", "* /")

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from omnigraph.catalog.canonical import EntityKind
 from omnigraph.catalog.codec import decode_annotation, decode_constraint, decode_type
-from omnigraph.catalog.diff import EntityKind
 from omnigraph.catalog.document import Field
 from omnigraph.catalog.migration import RULES, MigrationPlan
 from omnigraph.catalog.steps import (

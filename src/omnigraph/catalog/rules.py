@@ -39,7 +39,7 @@ class SchemaRule(StrEnum):
     D5 = "D5", "a bound of @card is larger than 4294967295"
     D6 = "D6", "the smallest number of @card is larger than its largest"
     D7 = "D7", "a constraint has arguments of the wrong shape"
-    D8 = "D8", "a property is called id, or on an edge src, dst, from or to"
+    D8 = "D8", "a property of an edge is called src, dst, from or to"
     D9 = "D9", "a property has a name that the storage keeps for itself"
 
     I1 = "I1", "a node implements an interface that is not declared"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
+from omnigraph.catalog.canonical import EntityKind, rename_columns
 from omnigraph.catalog.codec import JsonObject, encode_annotation, encode_constraint, encode_type
-from omnigraph.catalog.diff import EntityKind
 from omnigraph.catalog.model import (
     Annotation,
     Check,
@@ -16,6 +16,7 @@ from omnigraph.catalog.model import (
     Range,
     Unique,
 )
+from omnigraph.catalog.names import ID, ID_PROPERTY, spell_all, spelling_of
 from omnigraph.catalog.types import ValueType
 
 
@@ -145,15 +146,16 @@ def describe_constraint(constraint: Constraint) -> str:
     """As the language spells it."""
     match constraint:
         case Key(columns):
-            return f"@key({', '.join(columns)})"
+            return f"@key({spell_all(columns)})"
         case Unique(columns):
-            return f"@unique({', '.join(columns)})"
+            return f"@unique({spell_all(columns)})"
         case IndexConstraint(columns):
-            return f"@index({', '.join(columns)})"
+            return f"@index({spell_all(columns)})"
         case Range(name, low, high):
-            return f"@range({name}, {'' if low is None else low}..{'' if high is None else high})"
+            bounds = f"{'' if low is None else low}..{'' if high is None else high}"
+            return f"@range({spelling_of(name)}, {bounds})"
         case Check(name):
-            return f"@check({name}, …)"
+            return f"@check({spelling_of(name)}, …)"
     assert_never(constraint)
 
 
@@ -176,8 +178,8 @@ def encode_step(step: Step) -> JsonObject:
                 "kind": "rename_property",
                 "type_kind": kind,
                 "type_name": type_name,
-                "from": old,
-                "to": new,
+                "from": spelling_of(old),
+                "to": spelling_of(new),
             }
         case DropProperty(kind, type_name, name, mode):
             return {**_property_step("drop_property", kind, type_name, name), "mode": mode.value}
@@ -191,7 +193,7 @@ def encode_step(step: Step) -> JsonObject:
                 "kind": "add_constraint",
                 "type_kind": kind,
                 "type_name": type_name,
-                "constraint": encode_constraint(constraint),
+                "constraint": encode_constraint(rename_columns(constraint, {ID_PROPERTY: ID})),
             }
         case UpdateTypeMetadata(kind, name, annotations):
             return {
@@ -212,7 +214,12 @@ def encode_step(step: Step) -> JsonObject:
 
 
 def _property_step(tag: str, kind: EntityKind, type_name: str, name: str) -> JsonObject:
-    return {"kind": tag, "type_kind": kind, "type_name": type_name, "property_name": name}
+    return {
+        "kind": tag,
+        "type_kind": kind,
+        "type_name": type_name,
+        "property_name": spelling_of(name),
+    }
 
 
 def _annotations(annotations: Sequence[Annotation]) -> list[JsonObject]:
@@ -229,19 +236,20 @@ def describe_step(step: Step) -> str:
         case DropType(kind, name, mode):
             return f"drop {kind} type '{name}' ({mode.value})"
         case AddProperty(kind, type_name, name, value_type):
-            return f"add property '{name}: {value_type}' to {kind} '{type_name}'"
+            return f"add property '{spelling_of(name)}: {value_type}' to {kind} '{type_name}'"
         case RenameProperty(kind, type_name, old, new):
-            return f"rename property '{old}' of {kind} '{type_name}' to '{new}'"
+            was, now = spelling_of(old), spelling_of(new)
+            return f"rename property '{was}' of {kind} '{type_name}' to '{now}'"
         case DropProperty(kind, type_name, name, mode):
-            return f"drop property '{name}' of {kind} '{type_name}' ({mode.value})"
+            return f"drop property '{spelling_of(name)}' of {kind} '{type_name}' ({mode.value})"
         case ExtendEnum(kind, type_name, name, added):
-            return f"let '{name}' of {kind} '{type_name}' also be {', '.join(added)}"
+            return f"let '{spelling_of(name)}' of {kind} '{type_name}' also be {', '.join(added)}"
         case AddConstraint(kind, type_name, constraint):
             return f"add {describe_constraint(constraint)} to {kind} '{type_name}'"
         case UpdateTypeMetadata(kind, name):
             return f"update the description of {kind} '{name}'"
         case UpdatePropertyMetadata(kind, type_name, name):
-            return f"update the description of '{name}' of {kind} '{type_name}'"
+            return f"update the description of '{spelling_of(name)}' of {kind} '{type_name}'"
         case UnsupportedChange(entity, reason, rule):
             code = "" if rule is None else f"[{rule.code}] "
             return f"unsupported change of {entity}: {code}{reason}"

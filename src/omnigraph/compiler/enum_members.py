@@ -34,7 +34,7 @@ def find_missing_members(query: Read, source: Source) -> Iterator[str]:
             best = closest(text, members)
             hint = f"did you mean '{best}'?" if best else f"it has {', '.join(members)}"
             place = f"{source.line_at(span.start)}:{source.column_at(span.start)}"
-            yield f"{place}: the enum {held.name} of `${held.variable}` has no '{text}'; {hint}"
+            yield f"{place}: the enum {held.spelling} of `${held.variable}` has no '{text}'; {hint}"
 
 
 def _compared(condition: Condition) -> Iterator[tuple[PropertyOf, str, Span]]:

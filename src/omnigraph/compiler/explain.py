@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from omnigraph.catalog.model import WantedIndexKind
+from omnigraph.catalog.names import spell_all, spelling_of
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.phrases import (
     conditions_text,
@@ -69,7 +70,9 @@ def headline(operator: plan.Operator) -> str:
         case plan.NodeScan(type_name, variable):
             return f"scan {variable_text(variable)}: {type_name}"
         case plan.KeyLookup(type_name, variable, key):
-            parts = ", ".join(f"{each.column} = {expression_text(each.value)}" for each in key)
+            parts = ", ".join(
+                f"{ir.spell_column(each.column)} = {expression_text(each.value)}" for each in key
+            )
             return f"look up {variable_text(variable)}: {type_name} by {parts}"
         case plan.Either(variable, parts):
             types = " | ".join(each.type_name for each in parts)
@@ -285,7 +288,7 @@ def _statement_lines(statement: plan.StatementPlan) -> Iterator[str]:
         case plan.InsertRow(kind, type_name, assignments, key):
             yield f"insert {kind} {type_name}"
             yield from _assignments(assignments)
-            yield f"upsert: by key {', '.join(key)}" if key else "id: new"
+            yield f"upsert: by key {spell_all(key)}" if key else "id: new"
         case plan.UpdateRows(type_name, assignments, where, by_key):
             yield f"update node {type_name} where {_predicate(where)}"
             yield from _assignments(assignments)
@@ -300,11 +303,11 @@ def _statement_lines(statement: plan.StatementPlan) -> Iterator[str]:
 
 
 def _assignments(assignments: tuple[ir.Assignment, ...]) -> Iterator[str]:
-    return (f"{each.column}: {expression_text(each.value)}" for each in assignments)
+    return (f"{spelling_of(each.column)}: {expression_text(each.value)}" for each in assignments)
 
 
 def _predicate(where: ir.Predicate) -> str:
-    return f"{where.column} {where.comparator} {expression_text(where.value)}"
+    return f"{spelling_of(where.column)} {where.comparator} {expression_text(where.value)}"
 
 
 def _found(*, by_key: bool) -> str:

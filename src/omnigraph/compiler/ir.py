@@ -36,6 +36,7 @@ since the epoch, as they are stored.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from omnigraph.catalog.names import ID, ID_PROPERTY, SYSTEM_ID
 from omnigraph.catalog.types import Scalar, Struct, ValueType
 from omnigraph.ids import TypeKind
 from omnigraph.lang.source import NOWHERE, Span
@@ -87,8 +88,14 @@ class PropertyOf:
 
     variable: str
     name: str
+    """The column."""
     type: ValueType
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def spelling(self) -> str:
+        """As programs spell it: `@id` is the system's, and `id` a property."""
+        return spell_column(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +221,15 @@ Operand = Constant | ParameterRef | PropertyOf | IdOf | PathOf | Now | Computed 
 TYPE_COLUMN = "@type"
 """The name of the type of what a variable of several types is bound to; read like a property."""
 
-OBJECT_COLUMNS = {"@id": "id", "@src": "src", "@dst": "dst"}
-"""The system's columns, by their names in an object; no property has such a name."""
+OBJECT_COLUMNS = {SYSTEM_ID: ID, "@src": "src", "@dst": "dst", ID: ID_PROPERTY}
+"""Columns by their names in programs and objects, where the two differ."""
+
+_SPELLINGS = {column: name for name, column in OBJECT_COLUMNS.items()}
+
+
+def spell_column(column: str) -> str:
+    """A column as programs spell it: `id` is `@id`, and a property `id` is `id`."""
+    return _SPELLINGS.get(column, column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.names import spelling_of
 from omnigraph.catalog.portability import find_extensions
 from omnigraph.compiler.compile import find_faults
 from omnigraph.compiler.enum_members import find_missing_members
@@ -265,8 +266,9 @@ def _find_never_updated(checked: Sequence[CheckedQuery], catalog: Catalog) -> It
         names = tuple(sorted({name for name, _ in of_type}))
         for name in _settable(node):
             if name not in assigned:
-                message = f"no update in this file sets the nullable property {type_name}.{name}"
-                yield LintFinding(Severity.WARNING, "L201", message, type_name, name, names)
+                spelt = spelling_of(name)
+                message = f"no update in this file sets the nullable property {type_name}.{spelt}"
+                yield LintFinding(Severity.WARNING, "L201", message, type_name, spelt, names)
 
 
 def _settable(node: NodeType) -> Iterator[str]:

@@ -59,8 +59,8 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return f"${name}"
         case PropertyOf(variable, name) if variable == RESULT:
             return name
-        case PropertyOf(variable, name):
-            return f"{variable_text(variable)}.{name}"
+        case PropertyOf(variable):
+            return f"{variable_text(variable)}.{expression.spelling}"
         case IdOf(variable) | ObjectOf(variable):
             return variable_text(variable)
         case PathOf():

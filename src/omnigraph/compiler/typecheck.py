@@ -68,8 +68,8 @@ def describe(operand: Operand) -> str:
             return f"`${name}` ({value_type})"
         case PropertyOf(variable, name, value_type) if variable == RESULT:
             return f"`{name}` ({value_type})"
-        case PropertyOf(variable, name, value_type):
-            return f"`${variable}.{name}` ({value_type})"
+        case PropertyOf(variable, type=value_type):
+            return f"`${variable}.{operand.spelling}` ({value_type})"
         case IdOf(variable):
             return f"the node `${variable}`"
         case PathOf(part, type=value_type):

@@ -80,7 +80,7 @@ def find_commit(graph: GraphClient, branch: str | None) -> str | None:
 def _texts_of(node: NodeType, chosen: list[str] | None) -> list[str]:
     """Raises UsageError for a property that is no text."""
     texts = [
-        each.name
+        each.spelling
         for each in node.properties
         if each.type.is_string and not each.type.is_list and each.type.enum_values is None
     ]

@@ -53,7 +53,7 @@ from omnigraph.pipeline.dataframes.writers import (
     make_stream_writer,
     make_writer,
 )
-from omnigraph.pipeline.datasource_schema import as_spark, pick_names, spark_schema, stored_name
+from omnigraph.pipeline.datasource_schema import as_spark, pick_columns, spark_schema
 from omnigraph.pipeline.spark.session import find_session, read_settings
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.storage.tables import ROW_ADDRESS, Handle, ScanRequest, Tables
@@ -134,9 +134,9 @@ class TableReader(DataSourceReader):
 
     storage: Storage
     pieces: tuple[SortPiece, ...]
-    names: tuple[str, ...]
+    columns: tuple[str, ...]
     schema: StructType
-    """The columns in the order of `names`, by whatever names."""
+    """These columns in their order, by whatever names."""
     where: str | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -147,13 +147,13 @@ class TableReader(DataSourceReader):
             return  # Spark makes one up when there are none
         pa.set_cpu_count(1)
         tables, handle = self._open(partition.piece)
-        columns = tuple(stored_name(name) for name in self.names)
         request = ScanRequest(
-            columns=columns,
+            columns=self.columns,
             where=self.where,
             fragment_ids=partition.piece.fragment_ids,
             with_row_address=any(
-                isinstance(handle.schema.field(name).type, pa.BaseExtensionType) for name in columns
+                isinstance(handle.schema.field(name).type, pa.BaseExtensionType)
+                for name in self.columns
             ),
         )
         wanted = to_arrow_schema(self.schema, timezone="UTC")
@@ -173,11 +173,11 @@ class TableReader(DataSourceReader):
         self, tables: Tables, handle: Handle, batch: pa.RecordBatch, wanted: pa.Schema
     ) -> pa.RecordBatch:
         columns: list[pa.Array[Any]] = []
-        for place, name in enumerate(self.names):
-            cells: pa.Array[Any] = batch[stored_name(name)]
+        for place, name in enumerate(self.columns):
+            cells: pa.Array[Any] = batch[name]
             of = wanted.field(place).type
             if is_blob(cells.type):
-                columns.append(_blobs(tables, handle, batch, stored_name(name), of))
+                columns.append(_blobs(tables, handle, batch, name, of))
             else:
                 columns.append(as_spark(cells, of))
         return pa.RecordBatch.from_arrays(columns, schema=wanted)
@@ -229,7 +229,7 @@ class OmnigraphSource(DataSource):
         if self._are_changes:
             return make_changes_reader(self.home, parse_change_options(self.options))
         rows = self._rows
-        return TableReader(rows.storage, rows.pieces, rows.names, schema)
+        return TableReader(rows.storage, rows.pieces, rows.columns, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> FrameWriter:  # noqa: FBT001 - Spark's
         options = parse_write_options(self.options, overwrite=overwrite)
@@ -252,7 +252,7 @@ class TableRows:
 
     storage: Storage
     pieces: tuple[SortPiece, ...]
-    names: tuple[str, ...]
+    columns: tuple[str, ...]
     schema: StructType
 
 
@@ -263,12 +263,12 @@ def find_rows(home: Home, question: SourceOptions) -> TableRows:
     pin = graph.resolve(question.target).pin(question.key)
     pieces = cut_pieces(graph.tables, pin, rows=PARTITION_ROWS)
     handle = graph.tables.open_at(pieces[0].ref, pieces[0].version)
-    names = pick_names(handle.schema, question.columns)
+    columns = pick_columns(handle.schema, question.columns)
     return TableRows(
         Storage(graph.root, settings.storage_options, settings.durability),
         tuple(piece for piece in pieces if piece.fragment_ids),
-        names,
-        spark_schema(handle.schema, names),
+        tuple(columns.values()),
+        spark_schema(handle.schema, columns),
     )
 
 
@@ -318,7 +318,7 @@ def open_dataframe(
     if columns is not None:
         # Before Spark asks: what it makes of our errors is a page of its own.
         options["columns"] = ",".join(
-            pick_names(graph.open_table(snapshot, pin.key).schema, columns)
+            pick_columns(graph.open_table(snapshot, pin.key).schema, columns)
         )
     session = spark or find_session(read_settings())
     credentials = graph.settings.storage_options

@@ -13,11 +13,8 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from omnigraph.engine.load.parquet_parts import as_instants
-from omnigraph.engine.tables.record_format import properties_of
+from omnigraph.engine.tables.record_format import columns_by_name
 from omnigraph.errors import UsageError
-
-_ENDS: Final = {"src": "from", "dst": "to"}
-_STORED: Final = {shown: stored for stored, shown in _ENDS.items()}
 
 _SCALARS: Final[Mapping[pa.DataType, spark.DataType]] = {
     pa.string(): spark.StringType(),
@@ -34,35 +31,21 @@ _SCALARS: Final[Mapping[pa.DataType, spark.DataType]] = {
 _BLOB: Final = spark.StructType().add("data", spark.BinaryType()).add("uri", spark.StringType())
 
 
-def shown_names(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns as they are called outside, in the order they are shown."""
-    ends = [name for name in ("id", "src", "dst") if name in schema.names]
-    return tuple(_ENDS.get(name, name) for name in (*ends, *properties_of(schema)))
-
-
-def stored_name(shown: str) -> str:
-    return _STORED.get(shown, shown)
-
-
-def shown_name(stored: str) -> str:
-    return _ENDS.get(stored, stored)
-
-
-def pick_names(schema: pa.Schema, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that are wanted, or all of them. Raises UsageError."""
-    known = shown_names(schema)
+def pick_columns(schema: pa.Schema, wanted: Sequence[str] | None) -> dict[str, str]:
+    """The columns that are wanted, or all of them, by their names in data. Raises UsageError."""
+    known = columns_by_name(schema)
     if wanted is None:
         return known
     for name in wanted:
         if name not in known:
             raise UsageError(f"there is no column '{name}'; there are {', '.join(known)}")
-    return tuple(wanted)
+    return {name: known[name] for name in wanted}
 
 
-def spark_schema(schema: pa.Schema, names: Sequence[str]) -> spark.StructType:
+def spark_schema(schema: pa.Schema, columns: Mapping[str, str]) -> spark.StructType:
     made = spark.StructType()
-    for name in names:
-        stored = schema.field(stored_name(name))
+    for name, column in columns.items():
+        stored = schema.field(column)
         made = made.add(name, spark_type(stored.type), stored.nullable)
     return made
 

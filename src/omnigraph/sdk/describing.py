@@ -51,7 +51,7 @@ def outline_document(outline: SchemaOutline) -> dict[str, Any]:
 
 def _sample(node: NodeType, read: ReadRows, count: int) -> dict[str, tuple[str, ...]]:
     """Distinct values of each property that a line can show."""
-    names = [each.name for each in node.properties if _is_shown(each.type)]
+    names = [each.spelling for each in node.properties if _is_shown(each.type)]
     if not names:
         return {}
     columns = ", ".join(f"$x.{each} as {each}" for each in names)

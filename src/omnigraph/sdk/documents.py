@@ -279,7 +279,7 @@ def types_document(catalog: Catalog) -> JsonObject:
 
 
 def _property(found: Property, key: Sequence[str] = ()) -> JsonObject:
-    return {"name": found.name, "type": str(found.type), "is_key": found.name in key}
+    return {"name": found.spelling, "type": str(found.type), "is_key": found.name in key}
 
 
 def _description(annotations: Sequence[Annotation]) -> str | None:

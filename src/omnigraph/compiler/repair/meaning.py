@@ -93,7 +93,7 @@ def _edge_property(program: RefusedProgram, word: str, span: Span) -> Iterator[P
     for walk in program.finditer(pattern):
         edge = program.catalog.edge_named(walk[2])
         is_at = re.fullmatch(variable, walk[1]) or re.fullmatch(variable, walk[3])
-        if edge is not None and edge.find(word) is not None and is_at:
+        if edge is not None and edge.named(word) is not None and is_at:
             name = _fresh(program, "e")
             uses = [
                 TextEdit(*each.span(), f"${name}.{word}")
@@ -168,7 +168,7 @@ def _bind(program: RefusedProgram, name: str) -> Iterator[Proposal]:
 
 def _has_all(program: RefusedProgram, type_name: str, names: set[str]) -> bool:
     node = program.catalog.node(type_name)
-    return node is not None and all(node.find(each) is not None for each in names)
+    return node is not None and all(node.named(each) is not None for each in names)
 
 
 def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -177,7 +177,7 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
     compared = next(program.near(rf"\$(\w+)\.(\w+)\s*(?:=|!=)\s*{re.escape(word)}\b", span), None)
     if compared is not None and compared.end() == span.end:
         owner = program.types.get(compared[1])
-        found = None if owner is None else owner.find(compared[2])
+        found = None if owner is None else owner.named(compared[2])
         if found is not None and found.type.enum_values is not None:
             meant = find_name(word, found.type.enum_values)
             if meant is not None:
@@ -193,7 +193,7 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
         yield _replace(span, meant)
     if not owners and len(program.types) == 1:
         (variable, owner), *_ = program.types.items()
-        meant = find_name(word, [each.name for each in owner.properties])
+        meant = find_name(word, [each.spelling for each in owner.properties])
         if meant is not None:
             yield _replace(span, f"${variable}.{meant}")
     yield _replace(span, f'"{word}"')
@@ -220,7 +220,7 @@ def _type_of_use(program: RefusedProgram, name: str) -> str | None:
     escaped = re.escape(name)
     for match in program.finditer(rf"\$(\w+)\.(\w+)\s*(?:[=!<>]+|\w+)\s*\${escaped}\b"):
         owner = program.types.get(match[1])
-        if owner is not None and (found := owner.find(match[2])) is not None:
+        if owner is not None and (found := owner.named(match[2])) is not None:
             in_list = re.search(r"\bin\s*\$", match[0]) is not None
             return f"[{_spell(found.type)}]" if in_list else _spell(found.type)
     for match in program.finditer(rf"\b(\w+)\s*(?::|=|!=|[<>]=?)\s*\${escaped}\b"):
@@ -230,7 +230,7 @@ def _type_of_use(program: RefusedProgram, name: str) -> str | None:
         return Scalar.I64.value
     for match in program.finditer(rf"\bnearest\s*\(\s*\$(\w+)\.(\w+)\s*,\s*\${escaped}\b"):
         owner = program.types.get(match[1])
-        if owner is not None and (found := owner.find(match[2])) is not None:
+        if owner is not None and (found := owner.named(match[2])) is not None:
             return _spell(found.type)
     pattern = rf"\b(?:search|match_text|fuzzy|bm25)\s*\([^()]*,\s*\${escaped}\b"
     return Scalar.STRING.value if any(program.finditer(pattern)) else None
@@ -247,7 +247,7 @@ def _type_of_column(program: RefusedProgram, match: re.Match[str]) -> str | None
         return None
     if match[1] in ("from", "to") and not isinstance(owner, NodeType):
         return Scalar.STRING.value
-    found = owner.find(match[1])
+    found = owner.named(match[1])
     return None if found is None else _spell(found.type)
 
 
@@ -287,7 +287,7 @@ def _missing_property(program: RefusedProgram, fault: Diagnostic, span: Span) ->
     owner = program.catalog.node(program.slice(span)) or program.catalog.edge(program.slice(span))
     if named is None or opening is None or owner is None or program.head is None:
         return
-    found = owner.find(named[1])
+    found = owner.named(named[1])
     value_type = Scalar.STRING.value if found is None else _spell(found.type)
     name = _fresh(program, named[1])
     glue = ", " if program.head[1].strip() else ""
@@ -386,7 +386,7 @@ def _compared_type(program: RefusedProgram, left: str) -> str | None:
         return None
     variable, name = left[1:].split(".")
     owner = program.types.get(variable)
-    found = None if owner is None else owner.find(name)
+    found = None if owner is None else owner.named(name)
     return None if found is None else _spell(found.type)
 
 

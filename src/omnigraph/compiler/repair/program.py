@@ -132,7 +132,7 @@ class RefusedProgram:
 
     def owners(self, name: str) -> list[str]:
         """The variables whose type has this property."""
-        return [each for each, of_type in self.types.items() if of_type.find(name) is not None]
+        return [each for each, of_type in self.types.items() if of_type.named(name) is not None]
 
     def edges_between(self, left: str | None, right: str | None) -> list[EdgeType]:
         """The edge types that join two node types; None is any."""

@@ -148,7 +148,9 @@ def resolve_match(
     target = property_of(variable, bound, match_.name, match_.name.span, context, rule=QueryRule.T2)
     if target is None:
         return None
-    value = _resolve_match_value(match_.value, target, f"{bound.type_name}.{target.name}", context)
+    value = _resolve_match_value(
+        match_.value, target, f"{bound.type_name}.{target.spelling}", context
+    )
     if value is None:
         return None
     if target.type.is_list:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
+from omnigraph.catalog.names import column_of, spelling_of
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType, are_compatible
 from omnigraph.compiler.ir import (
     STRING,
@@ -66,8 +67,8 @@ class _Target:
         label = f"{self.type.name}.{name}"
         if isinstance(self.type, EdgeType) and name in _ENDS:
             return _Column(_ENDS[name], STRING, label)
-        found = self.type.find(name)
-        return None if found is None else _Column(name, found.type, label)
+        found = self.type.named(name)
+        return None if found is None else _Column(found.name, found.type, label)
 
 
 def resolve_statement(statement: ast.Statement, context: Context) -> Statement | None:
@@ -125,14 +126,16 @@ def _resolve_insert(
 
 def _find_missing(target: NodeType | EdgeType, assigned: set[str]) -> list[str]:
     ends = [] if isinstance(target, NodeType) else list(_ENDS)
-    required = [each.name for each in target.properties if _is_required(each, assigned)]
+    required = [each.spelling for each in target.properties if _is_required(each, assigned)]
     return [name for name in (*ends, *required) if name not in assigned]
 
 
 def _is_required(candidate: Property, assigned: set[str]) -> bool:
     """Null is not allowed, and no `@embed` promises to make the vector from what is assigned."""
     embed = candidate.embed
-    return not candidate.type.nullable and not (embed is not None and embed.source in assigned)
+    return not candidate.type.nullable and not (
+        embed is not None and spelling_of(embed.source) in assigned
+    )
 
 
 def _resolve_update(
@@ -150,7 +153,7 @@ def _resolve_update(
         return None
     assert isinstance(target.type, NodeType)
     for each in statement.assignments:
-        if each.name.text in target.type.key:
+        if column_of(each.name.text) in target.type.key:
             message = f"cannot update @key property '{each.name.text}' of {target.type.name}"
             hint = "insert the node under its new key and delete the old one"
             context.report(TypeProblem(QueryRule.U18, message, hint), each.name.span)

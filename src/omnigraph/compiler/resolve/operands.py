@@ -148,7 +148,7 @@ def find_object(variable: ast.Variable, scope: BlockScope, context: Context) -> 
     ends = ("@src", "@dst") if isinstance(owner, EdgeType) else ()
     names = ("@id", ir.TYPE_COLUMN, *ends) if bound.is_several else ("@id", *ends)
     shown = [
-        (each.name, each.type)
+        (each.spelling, each.type)
         for each in owner.properties
         if not each.type.is_blob and not each.type.is_vector
     ]
@@ -265,30 +265,30 @@ def property_of(
     if name.text in _system_names(owner):
         of = STRING.optional() if bound.optional else STRING
         return PropertyOf(variable, name.text.removeprefix(SYSTEM), of, span)
-    found = owner.find(name.text)
+    found = owner.named(name.text)
     if found is None:
         problem = _find_unshared(variable, name.text, context.types_of(bound))
         context.report(problem or unknown_property(owner, name.text, rule), name.span)
         return None
     value_type = found.type.optional() if bound.optional else found.type
-    return PropertyOf(variable, name.text, value_type, span)
+    return PropertyOf(variable, found.name, value_type, span)
 
 
 def _find_unshared(
     variable: str, name: str, types: Sequence[NodeType | EdgeType]
 ) -> TypeProblem | None:
     """V1: some of the types have such a property, but not all, or not with one type."""
-    held = [(each.name, found.type) for each in types if (found := each.find(name)) is not None]
+    held = [(each.name, found.type) for each in types if (found := each.named(name)) is not None]
     if not held or len(types) < 2:
         return None
-    lacking = [each.name for each in types if each.find(name) is None]
+    lacking = [each.name for each in types if each.named(name) is None]
     if lacking:
         message = f"`${variable}` may be of {' or '.join(lacking)}, which has no property '{name}'"
     else:
         kinds = ", ".join(f"{owner}.{name} is {kind}" for owner, kind in held)
         message = f"the types of `${variable}` hold '{name}' differently: {kinds}"
     hint = f"bind `${variable}` to {' or '.join(dict(held))} alone"
-    shared = [each.name for each in share(types).properties]
+    shared = [each.spelling for each in share(types).properties]
     return TypeProblem(
         QueryRule.V1,
         message,
@@ -322,7 +322,7 @@ def _unbound(variable: str, scope: BlockScope, context: Context, rule: QueryRule
 def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> TypeProblem:
     """An unknown property of a type, with the one that may have been meant."""
     message = f"{owner.name} has no property '{name}'"
-    hint = suggest(name, (each.name for each in owner.properties))
+    hint = suggest(name, (each.spelling for each in owner.properties))
     if f"{SYSTEM}{name}" in _system_names(owner):
         hint = f"'{name}' is not a property; write `@{name}`"
     elif name.startswith(SYSTEM):
@@ -332,5 +332,5 @@ def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> 
         message,
         hint,
         expected=(f"a property of {owner.name}",),
-        candidates=rank_candidates(name, (each.name for each in owner.properties)),
+        candidates=rank_candidates(name, (each.spelling for each in owner.properties)),
     )

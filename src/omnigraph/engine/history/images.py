@@ -45,7 +45,7 @@ def _blob(cell: dict[str, bytes | str | None] | None) -> Cell:
 
 def spell_properties(type_: Type, row: Row) -> JsonObject:
     """The properties of a row, without id and ends."""
-    return {each.name: spell_cell(row.get(each.name), each.type) for each in type_.properties}
+    return {each.spelling: spell_cell(row.get(each.name), each.type) for each in type_.properties}
 
 
 def spell_row(type_: Type, row: Row) -> JsonObject:

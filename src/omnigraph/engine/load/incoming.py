@@ -13,6 +13,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.catalog.names import spell_group
 from omnigraph.catalog.types import ValueType
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.snapshot import open_pin
@@ -238,8 +239,7 @@ def find_repeated(rule: KeyRule, incoming: Incoming) -> list[Fault]:
 
 def repeated(type_: Type, identity: str, places: Sequence[RecordPlace]) -> Fault:
     """One identity given to several rows of a load."""
-    key = type_.key
-    name = "id" if not key else key[0] if len(key) == 1 else f"({', '.join(key)})"
+    name = spell_group(type_.key) if type_.key else type_.id_name
     message = (
         f"@unique violation on {type_.name}.{name}: {clip(identity)} is given at "
         f"{' and at '.join(map(str, places))}"

@@ -1,8 +1,9 @@
 """Pieces of tables as Parquet files, for other programs.
 
-Columns are `id`, for edges `from` and `to`, then the properties by name. Parquet knows no instant
-that is a Date64 with a time of day, so a DateTime becomes a timestamp in UTC. A Blob is the text
-that records have for it, because its bytes may be elsewhere.
+Columns are `id` (`@id` beside a property `id`), for edges `from` and `to`, then the properties by
+name. Parquet knows no instant that is a Date64 with a time of day, so a DateTime becomes a
+timestamp in UTC. A Blob is the text that records have for it, because its bytes may be
+elsewhere.
 """
 
 from dataclasses import dataclass
@@ -12,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.engine.load.sorted_runs import SortPiece, gather, request_for, slices_of, speller_for
-from omnigraph.engine.tables.record_format import Speller, is_blob, properties_of
+from omnigraph.engine.tables.record_format import Speller, columns_by_name, is_blob
 from omnigraph.storage.tables import Tables
 
 INSTANT: Final = pa.timestamp("ms", tz="UTC")
 
-_ENDS: Final = {"src": "from", "dst": "to"}
 _GROUP_BYTES: Final = 32 * 2**20
 
 
@@ -48,12 +48,11 @@ def write_part(tables: Tables, part: ParquetPart) -> int:
 
 def parquet_schema(schema: pa.Schema) -> pa.Schema:
     """How a table of these columns is exported."""
-    ends = [name for name in ("id", "src", "dst") if name in schema.names]
     return pa.schema(
         [
-            pa.field(_ENDS.get(name, name), _parquet_type(each.type), nullable=each.nullable)
-            for name in (*ends, *properties_of(schema))
-            for each in [schema.field(name)]
+            pa.field(name, _parquet_type(each.type), nullable=each.nullable)
+            for name, column in columns_by_name(schema).items()
+            for each in [schema.field(column)]
         ]
     )
 
@@ -69,10 +68,10 @@ def _parquet_type(of: pa.DataType) -> pa.DataType:
 
 
 def _shape(speller: Speller, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    stored = {new: old for old, new in _ENDS.items() if old in rows.schema.names}
+    stored = columns_by_name(rows.schema)
     columns = []
     for each in schema:
-        name = stored.get(each.name, each.name)
+        name = stored[each.name]
         column = rows[name]
         if is_blob(column.type):
             texts = pa.array(speller.blob_texts(rows, name), pa.large_string())

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.fitting import Misfit, fit_text
 from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.names import spelling_of
 from omnigraph.commit.manifest.records import JsonValue
 from omnigraph.engine.history.images import read_rows, spell_cell, spell_row
 from omnigraph.engine.history.row_digest import digest_rows
@@ -24,6 +25,7 @@ from omnigraph.errors import ResolutionsInvalid
 from omnigraph.storage.tables import Tables
 
 _NAMES: Final = {"src": "from", "dst": "to"}
+"""Of the ends of an edge, as conflicts call them."""
 
 _DIVERGENT: Final = frozenset({ConflictKind.DIVERGENT_INSERT, ConflictKind.DIVERGENT_UPDATE})
 
@@ -81,7 +83,7 @@ def _obey(
 def _read_value(type_: Type, row_id: str, value: JsonValue) -> Row:
     if not isinstance(value, dict):
         raise ResolutionsInvalid(f"the value of {clip(row_id)} is not an object of properties")
-    coerced = coerce_row(type_, {**value, "id": row_id}, lambda: row_id)
+    coerced = coerce_row(type_, {**value, type_.id_name: row_id}, lambda: row_id)
     if coerced.violations:
         raise ResolutionsInvalid(coerced.violations[0].message)
     return coerced.row
@@ -146,7 +148,7 @@ def _resolve_properties(
         rulings = ruled.get(row_id, RowRuling()).properties
         values = {}
         for name in clashes:
-            choice = rulings.get(_NAMES.get(name, name), strategy)
+            choice = rulings.get(_called(rows.type, name), strategy)
             if choice is None:
                 clashing.setdefault(row_id, []).append(name)
             elif isinstance(choice, Side):
@@ -191,6 +193,11 @@ def _blend_row(
     return row
 
 
+def _called(type_: Type, column: str) -> str:
+    is_end = isinstance(type_, EdgeType) and column in _NAMES
+    return _NAMES[column] if is_end else spelling_of(column)
+
+
 def _read_cell(type_: Type, name: str, value: JsonValue) -> Cell:
     of = type_.find(name)
     try:
@@ -198,7 +205,7 @@ def _read_cell(type_: Type, name: str, value: JsonValue) -> Cell:
             return fit_text(value)
         return None if value is None else coerce(value, of)
     except Misfit as misfit:
-        raise ResolutionsInvalid(f"{type_.name}.{name}: {misfit}") from misfit
+        raise ResolutionsInvalid(f"{type_.name}.{_called(type_, name)}: {misfit}") from misfit
 
 
 # ── reporting ────────────────────────────────────────────────────────────────────────────────────
@@ -266,7 +273,7 @@ def _report_properties(rows: _Rows, clashing: Mapping[str, Sequence[str]]) -> li
             base, ours, theirs = (
                 spell_cell(side[row_id][name], of) if row_id in side else None for side in sides
             )
-            called = _NAMES.get(name, name) if isinstance(rows.type, EdgeType) else name
+            called = _called(rows.type, name)
             message = (
                 f"{rows.type.table_key} {clip(row_id)}: both branches set '{called}', not alike"
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.names import column_of
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.view import TableView
@@ -104,11 +105,11 @@ def find_blob_owner(catalog: Catalog, name: BlobName) -> NodeType | EdgeType:
     type_ = catalog.node(name.type_name) if is_node else catalog.edge(name.type_name)
     if type_ is None:
         raise name.missing("type")
-    found = next((each for each in type_.properties if each.name == name.property_name), None)
+    found = type_.named(name.property_name)
     if found is None:
         raise name.missing("property")
     if not found.type.is_blob:
-        raise NotABlob(type_.name, property_name=found.name, declared=str(found.type))
+        raise NotABlob(type_.name, property_name=found.spelling, declared=str(found.type))
     return type_
 
 
@@ -119,7 +120,7 @@ def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> O
         raise name.missing("value")
     if found["kind"] == EXTERNAL_BLOB:
         return OpenBlob(name, commit_id, uri=found["blob_uri"])
-    file = table.tables.open_blob(table.handle, name.property_name, address)
+    file = table.tables.open_blob(table.handle, column_of(name.property_name), address)
     if file.length > CHUNK_BYTES:
         etag = hashlib.sha256(f"{file.place}/{file.length}".encode()).hexdigest()
         return OpenBlob(name, commit_id, file.length, etag, fetch=_reading(file))
@@ -131,7 +132,7 @@ def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> O
 
 def _describe(table: TableView, name: BlobName) -> tuple[Mapping[str, Any] | None, int]:
     """The description of a blob, found by its id, and the address of its row."""
-    column = name.property_name
+    column = column_of(name.property_name)
     handle = table.handle
     is_held = column in handle.schema.names  # the property may be younger than the snapshot
     request = ScanRequest(

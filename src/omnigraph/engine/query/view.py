@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.names import spelling_of
 from omnigraph.catalog.types import ValueType, Vector
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
@@ -301,7 +302,8 @@ def read_entity(table: TableView, identity: str) -> tuple[pa.Table, list[ValueTy
     columns = _columns(type_)
     found = table.read_by_ids([identity], columns)
     types = [STRING if name in _ENDS else column_type(type_, name) for name in columns]
-    return found.rename_columns([_ENDS.get(name, name) for name in columns]), types
+    called = {ID: type_.id_name, **_ENDS}
+    return found.rename_columns([called.get(name) or spelling_of(name) for name in columns]), types
 
 
 def _columns(type_: NodeType | EdgeType) -> list[str]:

@@ -24,7 +24,7 @@ from omnigraph.storage.tables import ColumnFill
 
 def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> ColumnFill | None:
     """How a new property is filled; None if it is left null. Raises BackfillInvalid."""
-    entity = f"{type_name}.{added.name}"
+    entity = f"{type_name}.{added.spelling}"
     if entity in backfill:
         if added.type.is_blob:
             raise BackfillInvalid(entity, reason="a Blob cannot be computed")

@@ -170,7 +170,7 @@ def plan_shapes(
         filled=request.backfill.keys(),
     )
     shapes = _group_steps(migration.steps, desired.catalog)
-    known = {f"{shape.name}.{each.name}" for shape in shapes for each in shape.added}
+    known = {f"{shape.name}.{each.spelling}" for shape in shapes for each in shape.added}
     for entity in sorted(request.backfill):
         if entity not in known:
             raise BackfillInvalid(entity, reason="no property of that name is added")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.names import spell_all
 from omnigraph.engine.tables.columns import column_type, read_cells
 from omnigraph.engine.write.violations import clip
 from omnigraph.errors import MigrationUnsupported
@@ -52,7 +53,7 @@ def check_rekeying(
     more = f" and {doubled.num_rows - len(shown)} more" if doubled.num_rows > len(shown) else ""
     raise MigrationUnsupported(
         edge.table_key,
-        reason=f"@key({', '.join(edge.key)}) cannot be added to {edge.name}: several edges have "
+        reason=f"@key({spell_all(edge.key)}) cannot be added to {edge.name}: several edges have "
         f"the key {', '.join(shown)}{more}; delete all but one of each first",
         rule=None,
     )

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.fitting import INLINE
+from omnigraph.catalog.names import ID, ID_PROPERTY, SYSTEM_ID, spelling_of
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import NotExportable
@@ -37,8 +38,16 @@ _INSTANTS: Final = (parse_datetime("0000-01-01"), parse_datetime("9999-12-31T23:
 
 
 def properties_of(schema: pa.Schema) -> tuple[str, ...]:
-    """The property columns of a table, sorted by name."""
-    return tuple(sorted(name for name in schema.names if name not in _IMPLICIT))
+    """The property columns of a table, sorted by the names of the properties."""
+    held = (name for name in schema.names if name not in _IMPLICIT)
+    return tuple(sorted(held, key=spelling_of))
+
+
+def columns_by_name(schema: pa.Schema) -> dict[str, str]:
+    """The columns of a table by their names in data: its id, for edges the ends, the properties."""
+    own = {SYSTEM_ID if ID_PROPERTY in schema.names else ID: ID, "from": "src", "to": "dst"}
+    named = {spelling_of(each): each for each in properties_of(schema)}
+    return {name: each for name, each in own.items() if each in schema.names} | named
 
 
 def is_blob(of: pa.DataType) -> bool:
@@ -56,10 +65,10 @@ class Speller:
     def lines(self, rows: pa.Table) -> list[str]:
         """One JSON object per row, without a newline. Raises NotExportable."""
         kind, name = split_table_key(self.key)
-        properties = properties_of(rows.schema)
-        heads = ["id"] if kind == "node" else ["src", "dst", "id"]
-        texts = [self._spell(rows, each) for each in (*heads, *properties)]
-        members = ",".join(f"{_literal(each)}:%s" for each in ("id", *properties))
+        data = columns_by_name(rows.schema)
+        heads = [] if kind == "node" else [data.pop("from"), data.pop("to")]
+        texts = [self._spell(rows, each) for each in (*heads, *data.values())]
+        members = ",".join(f"{_literal(each)}:%s" for each in data)
         if kind == "node":
             template = f'{{"type":{_literal(name)},"data":{{{members}}}}}'
         else:
@@ -100,7 +109,7 @@ class Speller:
             numbers = value if isinstance(value, list) else [value]
             for number in numbers:
                 if number is not None and not np.isfinite(number):
-                    return NotExportable(type_name, name, id=identity, value=number)
+                    return NotExportable(type_name, spelling_of(name), id=identity, value=number)
         raise AssertionError("one of the numbers is not finite")
 
 

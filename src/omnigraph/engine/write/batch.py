@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.catalog.names import spell_group
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.tables.cells import size_of
 from omnigraph.engine.write.base_rows import Type
@@ -122,10 +123,7 @@ def _find_repeated(type_: Type, rows: Sequence[Coerced]) -> list[Violation]:
 
 
 def _identity_name(type_: Type) -> str:
-    key = type_.key
-    if not key:
-        return "id"
-    return key[0] if len(key) == 1 else f"({', '.join(key)})"
+    return spell_group(type_.key) if type_.key else type_.id_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Coerced:
 def coerce_row(
     type_: NodeType | EdgeType, given: Mapping[str, object], new_id: Callable[[], str]
 ) -> Coerced:
-    """Coerce one row. An edge has `from` and `to`; `id` is optional where allowed."""
+    """Coerce one row. An edge has `from` and `to`; an id is optional where allowed."""
     reading = _Reading(type_, given)
     row = reading.cells()
     identity = reading.find_id(row)
@@ -79,7 +79,7 @@ class _Reading:
     @property
     def has_identity(self) -> bool:
         """Does the row have a key or an explicit id?"""
-        return bool(self.type.key) or self.given.get("id") is not None
+        return bool(self.type.key) or self.given.get(self.type.id_name) is not None
 
     def cells(self) -> dict[str, Cell]:
         self._find_unknown()
@@ -93,22 +93,22 @@ class _Reading:
 
     def find_id(self, row: Mapping[str, Cell]) -> str | None:
         """The id from the key or from the caller; None if it is missing or wrong."""
-        given = self.given.get("id")
+        given = self.given.get(self.type.id_name)
         if given is not None and not isinstance(given, str):
-            self._report(ViolationKind.VALUE, "id", given, "an id is a string")
+            self._report(ViolationKind.VALUE, self.type.id_name, given, "an id is a string")
             return None
         if not self.type.key:
             return given
         spelled = spell_key(self.type, row)
         if given is not None and spelled is not None and given != spelled:
             reason = f"the id {clip(given)} is not the one the key spells, {clip(spelled)}"
-            self._report(ViolationKind.KEY, "id", given, reason)
+            self._report(ViolationKind.KEY, self.type.id_name, given, reason)
             return None
         return spelled
 
     def _find_unknown(self) -> None:
         ends = _ENDS if isinstance(self.type, EdgeType) else {}
-        known = ["id", *ends, *(each.name for each in self.type.properties)]
+        known = [self.type.id_name, *ends, *(each.spelling for each in self.type.properties)]
         for name in self.given:
             if name not in known:
                 message = f"{self.type.name} has no property {clip(name)}"
@@ -135,13 +135,13 @@ class _Reading:
             return None
 
     def _cell(self, of: Property) -> Cell:
-        given = self.given.get(of.name)
+        given = self.given.get(of.spelling)
         if given is None:
             return None
         try:
             return coerce(given, of)
         except Misfit as misfit:
-            self._report(ViolationKind.VALUE, of.name, given, f"{of.type}: {misfit}")
+            self._report(ViolationKind.VALUE, of.spelling, given, f"{of.type}: {misfit}")
             return None
 
     def _report(self, kind: ViolationKind, name: str, value: object, reason: str) -> None:
@@ -169,7 +169,7 @@ def coerce(value: object, of: Property) -> Cell:
     """A non-null value as a cell of its property. Raises Misfit."""
     wanted = of.type
     if isinstance(wanted.base, Vector):
-        return _coerce_vector(value, wanted.base.dimension, of.name)
+        return _coerce_vector(value, wanted.base.dimension, of.spelling)
     if wanted.is_blob:
         return coerce_blob(value)
     if not wanted.is_list:

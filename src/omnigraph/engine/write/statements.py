@@ -10,6 +10,7 @@ from typing import assert_never
 
 from omnigraph.catalog.fitting import Misfit
 from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.names import spelling_of
 from omnigraph.compiler.ir import (
     Assignment,
     Choice,
@@ -119,9 +120,10 @@ def _assigned(
         try:
             cells[each.column] = fit_bound(value, type_.find(each.column), each.type)
         except Misfit as misfit:
-            message = f"{type_.name}.{each.column} is {each.type}: {misfit}"
+            name = spelling_of(each.column)
+            message = f"{type_.name}.{name} is {each.type}: {misfit}"
             kind = ViolationKind.VALUE
-            misfits.append(Violation(kind, type_.name, each.column, (), value, message))
+            misfits.append(Violation(kind, type_.name, name, (), value, message))
     pending.violations += misfits
     return None if misfits else cells
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from omnigraph.catalog.model import Check, EdgeType, Property, Range
+from omnigraph.catalog.names import spell_group, spelling_of
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar
@@ -129,7 +130,7 @@ def _required(type_: Type) -> Iterator[tuple[str, str]]:
     """The columns that may not be null, with their names in messages."""
     if isinstance(type_, EdgeType):
         yield from (("src", "from"), ("dst", "to"))
-    yield from ((each.name, each.name) for each in type_.properties if not each.type.nullable)
+    yield from ((each.name, each.spelling) for each in type_.properties if not each.type.nullable)
 
 
 def _of_row(ids: tuple[str, ...]) -> str:
@@ -149,11 +150,12 @@ def _find_out_of_range(
     if not (above and below):
         low = "" if bounds.low is None else bounds.low
         high = "" if bounds.high is None else bounds.high
+        name = spelling_of(bounds.property)
         message = (
-            f"@range violation on {type_.name}.{bounds.property}{_of_row(ids)}: "
+            f"@range violation on {type_.name}.{name}{_of_row(ids)}: "
             f"{value} is not in {low}..{high}"
         )
-        yield Violation(ViolationKind.RANGE, type_.name, bounds.property, ids, value, message)
+        yield Violation(ViolationKind.RANGE, type_.name, name, ids, value, message)
 
 
 def _find_mismatch(
@@ -165,9 +167,10 @@ def _find_mismatch(
     assert isinstance(value, str)
     fault = _check_pattern(check.pattern, value)
     if fault is not None:
-        place = f"{type_.name}.{check.property}{_of_row(ids)}"
+        name = spelling_of(check.property)
+        place = f"{type_.name}.{name}{_of_row(ids)}"
         message = f"@check violation on {place}: {clip(value)} {fault}"
-        yield Violation(ViolationKind.CHECK, type_.name, check.property, ids, value, message)
+        yield Violation(ViolationKind.CHECK, type_.name, name, ids, value, message)
 
 
 def _check_pattern(written: str, value: str) -> str | None:
@@ -194,10 +197,10 @@ def _find_foreign_value(
     allowed, value = of.type.enum_values, row.get(of.name)
     if allowed is not None and value is not None and value not in allowed:
         message = (
-            f"invalid enum value {clip(value)} for {type_.name}.{of.name}{_of_row(ids)}; "
+            f"invalid enum value {clip(value)} for {type_.name}.{of.spelling}{_of_row(ids)}; "
             f"allowed: {', '.join(allowed)}"
         )
-        yield Violation(ViolationKind.ENUM, type_.name, of.name, ids, value, message)
+        yield Violation(ViolationKind.ENUM, type_.name, of.spelling, ids, value, message)
 
 
 # ── uniqueness ───────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +229,7 @@ def shared_value(
     type_: Type, group: tuple[str, ...], values: tuple[Cell, ...], ids: tuple[str, ...]
 ) -> Violation:
     """A value of unique columns that several rows hold."""
-    name = group[0] if len(group) == 1 else f"({', '.join(group)})"
+    name = spell_group(group)
     shown = ", ".join(
         _show(type_, column, value) for column, value in zip(group, values, strict=True)
     )

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from omnigraph.catalog.names import ID, SYSTEM_ID
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.history.diff import ChangeFilter, EntityChange, Image
 from omnigraph.engine.history.feed import CHANGES_MAX, Block, Poll, decode_position
@@ -182,7 +183,7 @@ class ChangeRange:
                         "type": name,
                         "id": row["id"],
                         "before": None,
-                        "after": json.dumps({"id": row["id"], **spell_row(type_, row)}),
+                        "after": json.dumps({type_.id_name: row["id"], **spell_row(type_, row)}),
                     }
                     position += 1
 
@@ -218,7 +219,8 @@ def _spell_image(change: EntityChange, image: Image | None) -> str | None:
     if image is None:
         return None
     ends = {} if image.ends is None else dict(zip(("from", "to"), image.ends, strict=True))
-    return json.dumps({"id": change.id, **ends, **image.properties})
+    id_name = SYSTEM_ID if ID in image.properties else ID
+    return json.dumps({id_name: change.id, **ends, **image.properties})
 
 
 def to_batches(rows: Iterator[dict[str, Any]]) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from omnigraph.engine.query.view import View
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.pipeline.datasource import Fragments, TableReader
-from omnigraph.pipeline.datasource_schema import shown_name, spark_type
+from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.stage.fragments import Storage
 
 PARTITION_ROWS: Final = 200_000
@@ -80,8 +80,8 @@ class Scans:
             schema = schema.add(name, spark_type(arrow_type(column_type(type_, column))))
         pieces = cut_pieces(self.view.stores.tables, table.pin, rows=PARTITION_ROWS)
         some = tuple(each for each in pieces if each.fragment_ids and where != filters.NOTHING)
-        shown = tuple(shown_name(column) for column, _ in there)
-        task = ScanTask(TableReader(self.storage, some, shown, schema, where))
+        stored = tuple(column for column, _ in there)
+        task = ScanTask(TableReader(self.storage, some, stored, schema, where))
         numbers = self.spark.range(0, len(some), 1, max(1, len(some)))
         found = numbers.mapInArrow(task, schema)
         if len(there) == len(held):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.names import name_beside_id
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.query.view import View
 from omnigraph.errors import UsageError
@@ -39,8 +40,9 @@ def frames(
         (edge, ("src", "dst", "id")),
     )
     for type_, own in kinds:
-        names = (*own, *(each.name for each in type_.properties if not each.type.is_blob))
-        made.append(scans.read(type_, names, names))
+        held = [each.name for each in type_.properties if not each.type.is_blob]
+        names = (*own, *(name_beside_id(type_.name, name) for name in held))
+        made.append(scans.read(type_, (*own, *held), names))
     return made[0], made[1]
 
 

@@ -56,9 +56,10 @@ class _Reading:
             columns["src"] = require(envelopes["from"])
             columns["dst"] = require(envelopes["to"])
         for each in self.type.properties:
-            columns[each.name] = fit_column(each, pc.struct_field(data, each.name))
+            columns[each.name] = fit_column(each, pc.struct_field(data, each.spelling))
         check_rules(self.type, columns)
-        columns["id"], given_ids = identify(self.type, pc.struct_field(data, "id"), columns)
+        own = pc.struct_field(data, self.type.id_name)
+        columns["id"], given_ids = identify(self.type, own, columns)
         schema = schema_of(self.type)
         return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 
@@ -86,8 +87,8 @@ class _Reading:
 
 
 def _document_schema(type_: Type) -> pa.Schema:
-    fields: list[pa.Field[Any]] = [pa.field("id", pa.string())]
-    fields += [pa.field(each.name, _json_type(each.type)) for each in type_.properties]
+    fields: list[pa.Field[Any]] = [pa.field(type_.id_name, pa.string())]
+    fields += [pa.field(each.spelling, _json_type(each.type)) for each in type_.properties]
     data = pa.field("data", pa.struct(fields))
     if isinstance(type_, EdgeType):
         names = ("edge", "from", "to")

@@ -2,9 +2,9 @@
 
 A property takes its values from the column that the mapping names, else from the column of the
 same name. Edges also take `from` and `to`, which may be called `src` and `dst`; rows that bring
-their own ids take `id`. A column whose type can never fit its property is a fault of the table as a
-whole, and so is a required property without a column. Without a mapping, an unused column is a
-fault; a mapping states which columns are meant.
+their own ids take `id`, or `@id` where a property is called `id`. A column whose type can never fit
+its property is a fault of the table as a whole, and so is a required property without a column.
+Without a mapping, an unused column is a fault; a mapping states which columns are meant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,6 @@ from omnigraph.compiler.ir import STRING
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.load.bulk import COLUMN, Fault
 from omnigraph.engine.load.inputs import Input
-from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.engine.write.coercion import coerce
 from omnigraph.engine.write.violations import clip
@@ -33,8 +32,6 @@ from omnigraph.pipeline.sources.texts import read_text
 ENDS: Final = {"from": "src", "to": "dst"}
 """What edges are fed besides their properties, and what tables call it."""
 
-IDENTITIES: Final = frozenset({"id", *ENDS})
-
 _MOMENTS: Final = frozenset({Scalar.DATE, Scalar.DATETIME})
 
 
@@ -44,7 +41,7 @@ class ColumnMapping:
 
     type: Type
     columns: Mapping[str, str]
-    """The column that feeds each property, `id`, `from` or `to`."""
+    """The column that feeds each property, the id, `from` or `to`."""
     are_texts: bool = False
     """Every column holds texts, which spell numbers and dates too."""
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -61,11 +58,12 @@ class ColumnMapping:
     def wanted(self, target: str) -> ValueType:
         """The type that the values of a target are read as."""
         lookup = self.lookups.get(target)
-        return column_type(self.type, target) if lookup is None else lookup.property.type
+        own = self.type.named(target) if lookup is None else lookup.property
+        return STRING if own is None else own.type
 
     def is_identity(self, target: str) -> bool:
         """Is it an id, which may be spelled by an integer?"""
-        return target in IDENTITIES and target not in self.lookups
+        return target in (self.type.id_name, *ENDS) and target not in self.lookups
 
     def read_text(self, target: str, text: str) -> object:
         """The JSON value of one cell."""
@@ -235,14 +233,14 @@ class _ColumnFitter:
             type_name, _, name = path.partition(".")
             node = self.catalog.node(end)
             assert node is not None, "the ends of edges are node types"
-            found = node.find(name)
+            found = node.named(name)
             if type_name != end:
                 text = (
                     f"'{target}' of {self.type.name} is a node of type {end}, not {clip(type_name)}"
                 )
                 self._report(target, text)
             elif found is None:
-                hint = suggest(name, [each.name for each in node.properties])
+                hint = suggest(name, [each.spelling for each in node.properties])
                 text = f"{end} has no property {clip(name)}"
                 self._report(target, text if hint is None else f"{text}; {hint}")
             elif not can_look_up(found.type):
@@ -255,7 +253,7 @@ class _ColumnFitter:
         if target in mapping.lookups:
             return  # it is found, or not, when the nodes are known
         value = mapping.read_text(target, text)
-        own = self.type.find(target)
+        own = self.type.named(target)
         try:
             fit_text(value) if own is None else coerce(value, own)
         except Misfit as misfit:
@@ -295,8 +293,8 @@ class _ColumnFitter:
 def targets_of(type_: Type) -> dict[str, ValueType]:
     """Everything that may be fed, with what it needs."""
     ends = dict.fromkeys(ENDS, STRING) if isinstance(type_, EdgeType) else {}
-    own = {each.name: each.type for each in type_.properties}
-    return {"id": STRING.optional(), **ends, **own}
+    own = {each.spelling: each.type for each in type_.properties}
+    return {type_.id_name: STRING.optional(), **ends, **own}
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────

@@ -116,14 +116,15 @@ def _read_columns(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tu
         for target, stored in ENDS.items():
             columns[stored] = require(end(target))
     for each in type_.properties:
-        if each.name in mapping.columns or each.name in mapping.constants:
-            columns[each.name] = fit_column(each, column(each.name, each.type))
+        given = column(each.spelling, each.type)
+        if each.spelling in mapping.columns or each.spelling in mapping.constants:
+            columns[each.name] = fit_column(each, given)
         else:
-            columns[each.name] = column(each.name, each.type)
+            columns[each.name] = given
             if not each.type.nullable:
                 raise RowByRowNeeded
     check_rules(type_, columns)
-    columns["id"], given_ids = identify(type_, column("id", STRING), columns)
+    columns["id"], given_ids = identify(type_, column(type_.id_name, STRING), columns)
     schema = schema_of(type_)
     return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 

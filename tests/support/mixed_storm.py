@@ -196,13 +196,13 @@ class Worker:
         with suppress(BranchExists):
             self.graph.create_branch(branch)
         self.put(tag, branch, actor=f"{tag}@branch", what="shared")
-        match self.chance.randrange(3):
-            case 0:
-                self.graph.delete_branch(branch)
-            case 1:
-                result = self.graph.merge(MergeRequest(branch, actor=tag))
-                return None if result.commit is None else result.commit.id
-        return None
+        ending = self.chance.choice(("delete", "merge", "leave"))
+        if ending == "delete":
+            self.graph.delete_branch(branch)
+        if ending != "merge":
+            return None
+        result = self.graph.merge(MergeRequest(branch, actor=tag))
+        return None if result.commit is None else result.commit.id
 
     def change_schema(self, tag: str) -> str | None:
         """Only main may exist, so the branches of all others are deleted first."""

@@ -201,7 +201,9 @@ def interrupted(
 def knows(graph: LocalGraph, source: str, target: str) -> WriteTask:
     edge = graph._graph.catalog.edge("Knows")
     assert edge is not None
-    return read_rows(edge, [{"from": source, "to": target}], Existing.REFUSE, REAL.new_id)
+    rows = [{"from": source, "to": target}]
+    (task,) = read_rows([edge], rows, Existing.REFUSE, REAL.new_id)
+    return task
 
 
 def test_an_edge_lands_although_its_ends_were_written_meanwhile(graph: LocalGraph) -> None:

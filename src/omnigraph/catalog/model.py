@@ -21,6 +21,11 @@ PAIR_SEPARATOR: Final = "."
 """Stands in no declared name: `LocatedIn.Person.City` is a pair of the family `LocatedIn`."""
 
 
+def family_of(name: str) -> str:
+    """The name that a schema declares: of a pair the part before its ends, else the name."""
+    return name.partition(PAIR_SEPARATOR)[0]
+
+
 def pair_name(family: str, source: str, target: str) -> str:
     """The name of one pair of ends of an edge that is declared over several."""
     return PAIR_SEPARATOR.join((family, source, target))
@@ -238,8 +243,7 @@ class EdgeType:
 
     @property
     def family(self) -> str:
-        """The name that a schema declares: of a pair the part before its ends, else the name."""
-        return self.name.partition(PAIR_SEPARATOR)[0]
+        return family_of(self.name)
 
     @property
     def is_pair(self) -> bool:

@@ -4,11 +4,11 @@ A mutation looks a type up by its exact name, node types first. The ends of an e
 tested as `from` and `to`; their columns are `src` and `dst`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from omnigraph.catalog.model import EdgeType, NodeType, Property
+from omnigraph.catalog.model import EdgeType, NodeType, Property, spell_ends
 from omnigraph.catalog.names import column_of, spelling_of
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType, are_compatible
 from omnigraph.compiler.ir import (
@@ -71,19 +71,28 @@ class _Target:
         return None if found is None else _Column(found.name, found.type, label)
 
 
-def resolve_statement(statement: ast.Statement, context: Context) -> Statement | None:
-    """The statement, or None when what is wrong with it has been reported."""
-    target = _find_target(statement.type_name, context)
+def resolve_statement(statement: ast.Statement, context: Context) -> Iterator[Statement]:
+    """The statement; none when what is wrong with it has been reported.
+
+    To delete from an edge that is declared over several pairs of ends is to delete from each.
+    """
     match statement:
         case ast.Insert():
-            return _resolve_insert(statement, target, context)
+            target = _find_target(statement.type_name, context)
+            inserted = _resolve_insert(statement, target, context)
+            yield from () if inserted is None else (inserted,)
         case ast.Update():
-            return _resolve_update(statement, target, context)
+            target = _find_target(statement.type_name, context)
+            updated = _resolve_update(statement, target, context)
+            yield from () if updated is None else (updated,)
         case ast.Delete():
+            pairs = context.catalog.pairs(statement.type_name.text)
+            target = _Target(pairs[0]) if pairs else _find_target(statement.type_name, context)
             where = _resolve_predicate(statement.where, target, context)
             if target is None or where is None:
-                return None
-            return Delete(target.kind, target.type.name, where, statement.span)
+                return
+            for each in pairs or (target.type,):
+                yield Delete(target.kind, each.name, where, statement.span)
         case _:
             assert_never(statement)
 
@@ -93,7 +102,16 @@ def _find_target(name: ast.Name, context: Context) -> _Target | None:
     found = catalog.node(name.text) or catalog.edge(name.text)
     if found is not None:
         return _Target(found)
-    names = [each.name for each in catalog.nodes] + [each.name for each in catalog.edges]
+    if pairs := catalog.pairs(name.text):
+        names = [each.name for each in pairs]
+        message = f"{name.text} has ends of several types, {spell_ends(pairs)}"
+        hint = f"name one pair of them, such as {names[0]}"
+        problem = TypeProblem(
+            QueryRule.T10, message, hint, expected=tuple(names), candidates=tuple(names)
+        )
+        context.report(problem, name.span)
+        return None
+    names = [*(each.name for each in catalog.nodes), *catalog.edge_names]
     problem = TypeProblem(
         QueryRule.T10,
         f"there is no type '{name.text}'",

@@ -88,8 +88,8 @@ def _resolve(query: ast.Query, context: Context) -> Query:
     parameters = _declare_parameters(query.parameters, context)
     context.parameters = {each.name: each for each in parameters}
     if isinstance(query.body, ast.Mutation):
-        statements = [resolve_statement(each, context) for each in query.body.statements]
-        whole = tuple(each for each in statements if each is not None)
+        resolved = (resolve_statement(each, context) for each in query.body.statements)
+        whole = tuple(statement for each in resolved for statement in each)
         return Mutation(query.name.text, parameters, whole)
     return _resolve_read(query.name.text, parameters, query.body, context)
 

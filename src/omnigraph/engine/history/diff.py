@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, family_of
 from omnigraph.commit.manifest.model import Pin, is_same_version
 from omnigraph.commit.manifest.records import Commit, JsonObject, RowCounts, Touched
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
@@ -50,12 +50,14 @@ class ChangeFilter:
 
     def accepts(self, key: TableKey) -> bool:
         kind, name = split_table_key(key)
-        return (not self.kinds or kind in self.kinds) and (not self.types or name in self.types)
+        wanted = not self.types or name in self.types or family_of(name) in self.types
+        return (not self.kinds or kind in self.kinds) and wanted
 
     def check_types(self, *catalogs: Catalog) -> None:
         """Every wanted type must be in one of the catalogs. Raises TypeUnknown."""
         known = {each.name for catalog in catalogs for each in catalog.nodes}
         known |= {each.name for catalog in catalogs for each in catalog.edges}
+        known |= {name for catalog in catalogs for name in catalog.edge_names}
         for name in self.types:
             if name not in known:
                 raise TypeUnknown(name)

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
 
+from omnigraph.catalog.model import family_of
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
@@ -74,12 +75,14 @@ class ExportResult:
 
 def select_pins(snapshot: ManifestSnapshot, selection: Selection) -> tuple[Pin, ...]:
     """The tables that are wanted, in the order of an export. Raises TypeUnknown, TableUnknown."""
-    names = {split_table_key(key)[1] for key in snapshot.pins}
+    names = {key: split_table_key(key)[1] for key in snapshot.pins}
+    known = {each for name in names.values() for each in (name, family_of(name))}
     for name in selection.types:
-        if name not in names:
+        if name not in known:
             raise TypeUnknown(name)
     wanted = {snapshot.pin(TableKey(key)).key for key in selection.tables}
-    wanted |= {key for key in snapshot.pins if split_table_key(key)[1] in selection.types}
+    chosen = frozenset(selection.types)
+    wanted |= {key for key, name in names.items() if chosen & {name, family_of(name)}}
     keys = sorted(wanted if selection != EVERY_TABLE else snapshot.pins)
     return tuple(snapshot.pins[key] for key in keys)
 

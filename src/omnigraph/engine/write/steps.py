@@ -13,7 +13,7 @@ from typing import assert_never
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.effects import Effects
-from omnigraph.engine.write.batch import Existing, delete_ids, find_type, read_rows
+from omnigraph.engine.write.batch import Existing, delete_ids, find_types, read_rows
 from omnigraph.engine.write.mutate import WriteTask, parse_program
 from omnigraph.engine.write.pending import Affected, Pending
 from omnigraph.ids import TableKey
@@ -86,10 +86,11 @@ def bind_steps(steps: Sequence[WriteStep], catalog: Catalog, effects: Effects) -
     for step in steps:
         match step:
             case RowsStep():
-                type_ = find_type(catalog, step.type_name)
-                tasks.append(read_rows(type_, step.rows, step.existing, effects.new_id))
+                types = find_types(catalog, step.type_name)
+                tasks += read_rows(types, step.rows, step.existing, effects.new_id)
             case DeleteStep():
-                tasks.append(delete_ids(catalog, find_type(catalog, step.type_name), step.ids))
+                types = find_types(catalog, step.type_name)
+                tasks += [delete_ids(catalog, each, step.ids) for each in types]
             case ProgramStep():
                 program = parse_program(
                     step.source,

@@ -22,6 +22,7 @@ from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.load.bulk import COLUMN, Fault
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.write.base_rows import Type
+from omnigraph.engine.write.batch import name_pairs
 from omnigraph.engine.write.coercion import coerce
 from omnigraph.engine.write.violations import clip
 from omnigraph.errors import TypeUnknown, UsageError
@@ -98,7 +99,8 @@ def find_table_type(catalog: Catalog, source: Input) -> Type:
     if source.edge is not None:
         edge = catalog.edge_named(source.edge)
         if edge is None:
-            raise TypeUnknown(source.edge, hint=suggest(source.edge, _names(catalog.edges)))
+            hint = name_pairs(catalog.edges_named(source.edge))
+            raise TypeUnknown(source.edge, hint=hint or suggest(source.edge, catalog.edge_names))
         return edge
     raise UsageError(f"{source.data} is a table: say which type of nodes or edges it feeds")
 

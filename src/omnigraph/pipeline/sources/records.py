@@ -2,6 +2,7 @@
 
     {"type": "Gallery", "data": {"code": "W1"}}
     {"edge": "Hangs", "from": "AB-7", "to": "W1", "data": {"since": "2023-02-11"}}
+    {"edge": "LocatedIn", "from": {"Person": "ada"}, "to": {"City": "Turin"}}
 
 Nothing is guessed and nothing is ignored: a repeated name, an unknown field, a number where a text
 belongs are faults. `engine.write.coercion` decides what a row may hold, as for every
@@ -9,7 +10,7 @@ other write.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,14 +19,13 @@ from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.load.bulk import RECORD, Fault, fault_of
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.write.base_rows import Type
-from omnigraph.engine.write.batch import find_faults
+from omnigraph.engine.write.batch import ENDS_GIVEN, find_faults, pick_pair
 from omnigraph.engine.write.coercion import coerce_row
 from omnigraph.engine.write.violations import Violation, ViolationKind, clip
 from omnigraph.jsontext import read_json
 
 _NODE_FIELDS: Final = ("type", "data")
 _EDGE_FIELDS: Final = ("edge", "from", "to", "data")
-_ENDS: Final = ("from", "to")
 
 
 class Malformed(Exception):
@@ -54,12 +54,15 @@ def read_record(
 ) -> Record | Rejected | None:
     """None for a blank line."""
     try:
-        document = _parse(line)
-        if document is None:
+        parsed = _parse(line)
+        if parsed is None:
             return None
-        type_ = _find_type(catalog, document)
+        found = _find_type(catalog, parsed)
     except Malformed as malformed:
         return Rejected((Fault(RECORD, str(malformed)),))
+    if isinstance(found, Violation):
+        return _rejected([found])
+    type_, document = found
     violations = list(_find_envelope_faults(type_, document))
     data = document.get("data", {})
     if not isinstance(data, dict):
@@ -116,24 +119,27 @@ def _refuse(constant: str) -> object:
 # ── envelopes ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_type(catalog: Catalog, document: Mapping[str, object]) -> Type:
-    """Raises Malformed."""
+def _find_type(
+    catalog: Catalog, document: Mapping[str, object]
+) -> tuple[Type, Mapping[str, object]] | Violation:
+    """The type of a record, and the record with the ids of its ends. Raises Malformed."""
     if "type" in document and "edge" in document:
         raise Malformed("a record has 'type' or 'edge', not both")
     if "type" in document:
         name = _name_of(document, "type")
         node = catalog.node(name)
         if node is not None:
-            return node
+            return node, document
         names = [each.name for each in catalog.nodes]
         raise Malformed(_unknown("node type", name, names))
     if "edge" in document:
         name = _name_of(document, "edge")
         edge = catalog.edge_named(name)
         if edge is not None:
-            return edge
-        names = [each.name for each in catalog.edges]
-        raise Malformed(_unknown("edge type", name, names))
+            return edge, document
+        if pairs := catalog.edges_named(name):
+            return pick_pair(pairs, document)
+        raise Malformed(_unknown("edge type", name, catalog.edge_names))
     raise Malformed("expected 'type' or 'edge'")
 
 
@@ -144,7 +150,7 @@ def _name_of(document: Mapping[str, object], field: str) -> str:
     return name
 
 
-def _unknown(what: str, name: str, names: list[str]) -> str:
+def _unknown(what: str, name: str, names: Sequence[str]) -> str:
     hint = suggest(name, names)
     return f"there is no {what} {clip(name)}{'' if hint is None else f'; {hint}'}"
 
@@ -160,7 +166,7 @@ def _find_envelope_faults(type_: Type, document: Mapping[str, object]) -> Iterat
             )
     data = document.get("data")
     if isinstance(type_, EdgeType) and isinstance(data, dict):
-        for name in _ENDS:
+        for name in ENDS_GIVEN:
             if name in data:
                 message = f"'{name}' of {type_.name} belongs beside 'data', not in it"
                 yield Violation(
@@ -171,7 +177,7 @@ def _find_envelope_faults(type_: Type, document: Mapping[str, object]) -> Iterat
 def _ends_of(type_: Type, document: Mapping[str, object]) -> dict[str, object]:
     if isinstance(type_, NodeType):
         return {}
-    return {name: document.get(name) for name in _ENDS}
+    return {name: document.get(name) for name in ENDS_GIVEN}
 
 
 def _violation(type_: Type, name: str, value: object, reason: str) -> Violation:

@@ -1,0 +1,243 @@
+"""One edge name over several pairs of ends, from its first graph to a schema with one more."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.cli.app import run
+from omnigraph.errors import (
+    ConstraintViolation,
+    LoadRejected,
+    QueryInvalid,
+    TypeUnknown,
+    UsageError,
+)
+from omnigraph.lang.source import Source
+from omnigraph.sdk.embedded.graph import LocalGraph
+from support.reference_grammar import KNOWN_IR_VERSION, find_refusal
+
+SCHEMA = """
+interface Message { length: I32? }
+node Post implements Message { code: String @key }
+node Comment implements Message { code: String @key }
+node Person { name: String @key }
+node City { name: String @key }
+node Country { name: String @key }
+edge IsLocatedIn: Person | Message -> City | Country @key(src, dst) { since: I32? }
+edge ReplyOf: Comment -> Message
+edge IsPartOf: City -> Country
+"""
+WIDER = SCHEMA.replace("edge IsLocatedIn: Person |", "node Company { name: String @key }\n"
+                       "edge IsLocatedIn: Company | Person |")  # fmt: skip
+
+RECORDS = """
+{"type":"Person","data":{"name":"ada"}}
+{"type":"Person","data":{"name":"bob"}}
+{"type":"Post","data":{"code":"p1","length":3}}
+{"type":"Comment","data":{"code":"c1","length":4}}
+{"type":"Comment","data":{"code":"c2","length":5}}
+{"type":"City","data":{"name":"Turin"}}
+{"type":"City","data":{"name":"Italy"}}
+{"type":"Country","data":{"name":"Italy"}}
+{"edge":"IsPartOf","from":"Turin","to":"Italy"}
+{"edge":"isLocatedIn","from":{"Person":"ada"},"to":{"City":"Turin"},"data":{"since":2001}}
+{"edge":"IsLocatedIn.Post.Country","from":"p1","to":"Italy"}
+{"edge":"ReplyOf","from":"c1","to":{"Post":"p1"}}
+{"edge":"ReplyOf","from":{"Comment":"c2"},"to":{"Comment":"c1"}}
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> LocalGraph:
+    made = omnigraph.init(tmp_path / "g", SCHEMA)
+    put(made, tmp_path, RECORDS)
+    return made
+
+
+def put(graph: LocalGraph, folder: Path, text: str, branch: str = "main") -> None:
+    path = folder / "input.jsonl"
+    path.write_text(text)
+    graph.load(path, mode="merge", branch=branch)
+
+
+def located(graph: LocalGraph, branch: str = "main") -> list[tuple[str, str, str]]:
+    lines = b"".join(graph.export_lines(types=["IsLocatedIn"], branch=branch)).splitlines()
+    records = map(json.loads, lines)
+    return [(each["edge"], each["from"], each["to"]) for each in records]
+
+
+def ask(graph: LocalGraph, body: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in graph.query(f"query q() {{ {body} }}").rows()]
+
+
+IN_TURIN = ("IsLocatedIn.Person.City", "ada", "Turin")
+POST = ("IsLocatedIn.Post.Country", "p1", "Italy")
+
+
+def test_the_whole_life_of_such_an_edge(graph: LocalGraph, tmp_path: Path) -> None:
+    assert located(graph) == [IN_TURIN, POST]
+    graph.branches.create("more")
+    graph.insert(
+        "IsLocatedIn",
+        [
+            {"from": {"Person": "bob"}, "to": {"City": "Italy"}},
+            {"from": {"Person": "bob"}, "to": {"Country": "Italy"}, "since": 2002},
+        ],
+        branch="more",
+    )
+    insert = 'query q() { insert IsLocatedIn.Comment.Country { from: "c1", to: "Italy" } }'
+    graph.mutate(insert, branch="more")
+    graph.upsert("IsLocatedIn.Person.City", [{"from": "ada", "to": "Italy"}])
+    graph.merge("more", into="main")
+    every = [
+        ("IsLocatedIn.Comment.Country", "c1", "Italy"),
+        ("IsLocatedIn.Person.City", "ada", "Italy"),
+        IN_TURIN,
+        ("IsLocatedIn.Person.City", "bob", "Italy"),
+        ("IsLocatedIn.Person.Country", "bob", "Italy"),
+        POST,
+    ]
+    assert located(graph) == every
+
+    dump = tmp_path / "dump.jsonl"
+    dump.write_bytes(b"".join(graph.export_lines()))
+    again = omnigraph.init(tmp_path / "again", SCHEMA)
+    again.load(dump, mode="append")
+    assert located(again) == every
+
+    again.apply_schema(WIDER)
+    again.insert("Company", [{"name": "acme"}])
+    (tmp_path / "firms.csv").write_text("src,dst\nacme,Turin\n")
+    again.load(tmp_path / "firms.csv", edge="IsLocatedIn.Company.City", mode="append")
+    assert located(again) == sorted([*every, ("IsLocatedIn.Company.City", "acme", "Turin")])
+    pattern = '$c: Country { name: "Italy" } $t isPartOf $c $x: Company | Person $x isLocatedIn $t'
+    outputs = "return { $x.name, $x.@type, $t.name } order { $x.name }"
+    assert ask(again, f"match {{ {pattern} }} {outputs}") == [
+        ("acme", "Company", "Turin"),
+        ("ada", "Person", "Turin"),
+    ]
+
+    graph.mutate('query q() { delete IsLocatedIn where to = "Italy" }')
+    assert located(graph) == [IN_TURIN]
+    graph.delete("IsLocatedIn", ['["ada","Turin"]'])
+    assert located(graph) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        (
+            "match { $x: Person  $x isLocatedIn $y } return { $y.name, $y.@type }",
+            [("Turin", "City")],
+        ),
+        (
+            "match { $y: City | Country $x isLocatedIn $y } return { $x.@id as i, $y.name } order { i desc }",
+            [("p1", "Italy"), ("ada", "Turin")],
+        ),
+        (
+            "match { $p: Post  $c replyOf{1,2} $p } return { $c.code } order { $c.code }",
+            [("c1",), ("c2",)],
+        ),
+        (
+            "match { $c: Comment $c replyOf $m } return { $c.code, $m.length } order { $c.code }",
+            [("c1", 3), ("c2", 4)],
+        ),
+        (
+            "match { $a: Person  $a $e:isLocatedIn $_ } return { $e.since, $e.@type }",
+            [(2001, "IsLocatedIn.Person.City")],
+        ),
+        (
+            "match { $m: Message  not { $m isLocatedIn $_ } } return { $m.code } order { $m.code }",
+            [("c1",), ("c2",)],
+        ),
+    ],
+)
+def test_a_walk_takes_the_pairs_that_fit(
+    graph: LocalGraph, body: str, rows: list[tuple[object, ...]]
+) -> None:
+    assert ask(graph, body) == rows
+
+
+def test_an_edge_that_leads_to_other_types_is_not_walked_undirected(graph: LocalGraph) -> None:
+    with pytest.raises(QueryInvalid, match="cannot be walked undirected"):
+        ask(graph, "match { $a: Comment  $a <replyOf> $b } return { $a.code }")
+
+
+def test_an_edge_among_several_types_is_walked_both_ways(tmp_path: Path) -> None:
+    graph = omnigraph.init(
+        tmp_path / "g",
+        "node A { k: String @key } node B { k: String @key } edge Sees: A | B -> A | B { n: I32 }",
+    )
+    graph.insert("A", [{"k": "a"}, {"k": "x"}])
+    graph.insert("B", [{"k": "b"}, {"k": "x"}])
+    ends = [("A", "a", "B", "b"), ("B", "x", "A", "a"), ("A", "a", "A", "x"), ("B", "b", "B", "x")]
+    rows = [{"from": {s: f}, "to": {t: g}, "n": n} for n, (s, f, t, g) in enumerate(ends)]
+    graph.insert("Sees", rows)
+    pattern = 'match { $a: A { k: "a" } $a <$e:sees> $y } return { $y.@type, $y.k, $e.n }'
+    expected = [("A", "x", 2), ("B", "b", 0), ("B", "x", 1)]
+    assert sorted(ask(graph, pattern.replace("<$e:sees>", "$e:<sees>"))) == expected
+    pattern = 'match { $a: A { k: "a" } $a <sees>{1,2} $y } return { $y.@type, $y.k }'
+    assert sorted(ask(graph, pattern)) == [("A", "x"), ("B", "b"), ("B", "x")]
+
+
+def test_a_pair_that_cannot_be_told_is_refused(graph: LocalGraph, tmp_path: Path) -> None:
+    with pytest.raises(ConstraintViolation, match=r"row 2: edge IsLocatedIn .* cannot be told"):
+        graph.insert(
+            "IsLocatedIn",
+            [{"from": {"Person": "bob"}, "to": {"City": "Turin"}}, {"from": "bob", "to": "Turin"}],
+        )
+    with pytest.raises(ConstraintViolation, match="it has no such pair of ends"):
+        graph.insert("IsLocatedIn", [{"from": {"City": "Turin"}, "to": {"City": "Turin"}}])
+    with pytest.raises(LoadRejected, match="cannot be told, 'from' is 'ada'") as caught:
+        put(graph, tmp_path, '{"edge":"IsLocatedIn","from":"ada","to":"Turin"}\n')
+    assert (caught.value.faults[0].type_name, caught.value.faults[0].line) == ("IsLocatedIn", 1)
+    with pytest.raises(QueryInvalid, match="has ends of several types"):
+        graph.mutate('query q() { insert IsLocatedIn { from: "ada", to: "Turin" } }')
+    (tmp_path / "t.csv").write_text("src,dst\nada,Turin\n")
+    with pytest.raises(TypeUnknown, match=r"name one pair: IsLocatedIn\.Comment\.City"):
+        graph.load(tmp_path / "t.csv", edge="IsLocatedIn", mode="append")
+    with pytest.raises(ConstraintViolation, match="src 'nobody' not found in Person"):
+        graph.insert("IsLocatedIn", [{"from": {"Person": "nobody"}, "to": {"City": "Turin"}}])
+    assert located(graph) == [IN_TURIN, POST]
+
+
+def test_changes_are_found_by_the_name_of_the_edge(graph: LocalGraph) -> None:
+    before = graph.commits()[0].id
+    graph.delete("IsLocatedIn.Person.City", ['["ada","Turin"]'])
+    diff = graph.diff(before, "main", types=["IsLocatedIn"]).changes()
+    assert [each.type_name for each in diff] == ["IsLocatedIn.Person.City"]
+    with pytest.raises(TypeUnknown):
+        graph.diff(before, "main", types=["IsLocated"])
+
+
+def test_a_plain_edge_becomes_one_with_several_ends_and_keeps_its_rows(tmp_path: Path) -> None:
+    plain = "node A { k: String @key } node B { k: String @key } edge Sees: A -> B"
+    graph = omnigraph.init(tmp_path / "g", plain)
+    graph.insert("A", [{"k": "a"}])
+    graph.insert("B", [{"k": "b"}])
+    graph.insert("Sees", [{"from": "a", "to": "b"}])
+    graph.apply_schema(plain.replace("A -> B", "A | B -> B"))
+    graph.insert("Sees", [{"from": {"B": "b"}, "to": "b"}])
+    found = ask(graph, "match { $x: A | B  $x sees $y } return { $x.@type, $y.k } order { $x.k }")
+    assert found == [("A", "b"), ("B", "b")]
+
+
+def test_the_reference_refuses_such_a_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert find_refusal(SCHEMA) is not None
+    assert encode_ir(compile_schema(Source("s.pg", SCHEMA)))["ir_version"] != KNOWN_IR_VERSION
+    with pytest.raises(UsageError, match=r"not portable: .* edge:ReplyOf: ends of several types"):
+        omnigraph.init(tmp_path / "no", SCHEMA, portable=True)
+    assert not (tmp_path / "no").exists()
+    (tmp_path / "s.pg").write_text(SCHEMA)
+    (tmp_path / "q.gq").write_text("query q() { match { $p: Person } return { $p.name } }")
+    capsys.readouterr()
+    run(["lint", "--schema", str(tmp_path / "s.pg"), "--query", str(tmp_path / "q.gq")])
+    told = capsys.readouterr()
+    assert "L301" in told.out
+    assert "Comment -> Comment | Post" in told.out

@@ -28,6 +28,7 @@ node Bee { seen: DateTime? @unique }
 node Cow { name: String @key  bell: String? @unique }
 edge Eats: Ant -> Bee @card(1..2) { day: Date?  @unique(src, day) }
 edge Meets: Bee -> Bee @card(2..3)
+edge Keeps: Ant -> Ant | Cow @card(1..2)
 """
 
 Record = Mapping[str, object]
@@ -62,6 +63,8 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.fixed_dictionaries({"type": st.just("Cow"), "data": data(name=NAMES, bell=BELLS)}),
     edges("Eats", NAMES, NAMES, id=NAMES, day=DAYS),
     edges("Meets", NAMES, NAMES, id=NAMES),
+    edges("Keeps.Ant.Ant", NAMES, NAMES, id=NAMES),
+    edges("Keeps.Ant.Cow", NAMES, NAMES, id=NAMES),
 )
 INPUT = st.lists(RECORDS, min_size=1, max_size=9)
 BEFORE: tuple[Record, ...] = (
@@ -75,6 +78,9 @@ BEFORE: tuple[Record, ...] = (
     {"edge": "Eats", "from": "d", "to": "a", "data": {"id": "x"}},
     {"edge": "Meets", "from": "a", "to": "a", "data": {"id": "b"}},
     {"edge": "Meets", "from": "a", "to": "d", "data": {"id": "x"}},
+    {"edge": "Keeps.Ant.Ant", "from": "a", "to": "d", "data": {"id": "a"}},
+    {"edge": "Keeps.Ant.Cow", "from": "a", "to": "a", "data": {"id": "a"}},
+    {"edge": "Keeps.Ant.Cow", "from": "d", "to": "a", "data": {"id": "b"}},
 )
 
 
@@ -136,7 +142,17 @@ def about_any_load(law: Law) -> Law:
         is_empty=False,
         asks=True,
     )
-    return lost_edge(taken(drawn(law)))
+    other_pair = example(
+        # The source has an edge of one pair already, and gets one of each.
+        records=[
+            {"edge": "Keeps.Ant.Cow", "from": "d", "to": "a", "data": {"id": "c"}},
+            {"edge": "Keeps.Ant.Ant", "from": "d", "to": "a", "data": {"id": "c"}},
+        ],
+        mode=LoadMode.MERGE,
+        is_empty=False,
+        asks=False,
+    )
+    return other_pair(lost_edge(taken(drawn(law))))
 
 
 @settings(max_examples=12 * EXAMPLES, deadline=None)

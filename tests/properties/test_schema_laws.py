@@ -241,9 +241,7 @@ def sound_schemas(draw: st.DrawFn) -> Schema:
     for name in draw(st.lists(st.sampled_from(["Likes", "Sees"]), unique=True)):
         some = st.lists(st.sampled_from([*nodes, "Dated"]), min_size=1, max_size=3, unique=True)
         sources, targets = (tuple(map(Name, draw(some))) for _ in range(2))
-        cardinality = None
-        if len(targets) == 1 and targets != (Name("Dated"),):
-            cardinality = draw(st.none() | st.just(Cardinality(0, 3)))
+        cardinality = draw(st.none() | st.just(Cardinality(0, 3)))
         body = draw(bodies(columns=("src", "dst")))
         declared.append(Edge(Name(name), sources, targets, cardinality, draw(notes), body))
     return Schema(tuple(declared))

@@ -1038,6 +1038,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/write/row_rules.py",
+        (
+            "edges of other pairs of ends do not count",
+            "yield EdgeCount(edge, siblings_of(catalog, edge))",
+            "yield EdgeCount(edge)",
+            "tests/unit/engine/write/test_validate.py::test_edges_of_all_pairs_with_one_type_of_sources_count_together",
+        ),
+    ),
+    *_of(
+        "engine/write/batch.py",
+        (
+            "a pair of ends is guessed",
+            "    if len(left) == 1:\n        return left[0]",
+            "    if left:\n        return left[0]",
+            "tests/integration/test_several_ends.py::test_a_pair_that_cannot_be_told_is_refused",
+        ),
+    ),
+    *_of(
         "engine/write/validate.py",
         (
             "one edge too many is let in",
@@ -1378,6 +1396,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
     ),
     *_of(
         "engine/write/mutate.py",
+        (
+            "edges of another pair that came meanwhile do not count",
+            "if isinstance(rule, Endpoint) or (isinstance(rule, EdgeCount) and rule.siblings)",
+            "if isinstance(rule, Endpoint)",
+            "tests/integration/test_several_ends.py::test_two_writers_cannot_each_add_the_last_edge",
+        ),
         (
             "a table that moved meanwhile is written",
             "        check_unmoved_elsewhere(lock, seen)\n",

@@ -139,18 +139,10 @@ def _check_ends(draft: SchemaDraft, findings: Findings) -> None:
 
 
 def _check_pairs(draft: SchemaDraft, findings: Findings) -> None:
-    """Each pair of ends has a table of its own, and constraints are checked table by table."""
+    """Each pair of ends has a table of its own, and `@unique` is checked table by table."""
     for edge in draft.edges:
         assert isinstance(edge.written, ast.Edge)
-        ends = [(source, target) for _, source, target in _pairs(edge, draft.nodes)]
-        card = edge.written.cardinality
-        if card is not None and len({source for source, _ in ends}) < len(ends):
-            findings.add(
-                SchemaRule.C15,
-                f"@card of edge {edge.name.text} would count the edges to several types of targets",
-                card.span,
-                hint="leave @card out, or give the edge one type of targets",
-            )
+        ends = list(_pairs(edge, draft.nodes))
         for each in edge.constraints if len(ends) > 1 else ():
             is_unique = isinstance(each.value, Unique)
             if is_unique and not {name.text for name in each.names}.issuperset(ENDS):

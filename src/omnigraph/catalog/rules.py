@@ -80,7 +80,7 @@ class SchemaRule(StrEnum):
     C12 = "C12", "a constraint names a property twice"
     C13 = "C13", "the pattern of @check is too large"
     C14 = "C14", "the key of an edge does not name src and dst"
-    C15 = "C15", "a constraint of an edge would count across several pairs of ends"
+    C15 = "C15", "@unique of an edge would compare edges of several pairs of ends"
 
     K1 = "K1", "two nodes have one name"
     K2 = "K2", "two edges have one name"

@@ -42,6 +42,7 @@ from omnigraph.engine.write.row_rules import (
     RepeatedId,
     UniqueValue,
     rules_of_load,
+    siblings_of,
 )
 from omnigraph.engine.write.validate import Before, Delta, Evaluation, missing_end
 from omnigraph.engine.write.violations import Violation, ViolationKind, clip
@@ -265,12 +266,16 @@ def ordinals_of(violation: Violation, incoming: Incoming) -> list[int]:
     known = incoming.places.get(key, {})
     if violation.kind is ViolationKind.CARDINALITY:
         sources = set(violation.ids)
-        return [
+        edge = type_of(incoming.catalog, key)
+        assert isinstance(edge, EdgeType), "only edges are counted"
+        tables = [each.table_key for each in (edge, *siblings_of(incoming.catalog, edge))]
+        return sorted(
             at
-            for at, row in incoming.rows.get(key, ())
+            for table in tables
+            for at, row in incoming.rows.get(table, ())
             # Of rows with one id only the last one counts.
-            if row["src"] in sources and known[text_of(row, "id")][-1] == at
-        ]
+            if row["src"] in sources and incoming.places[table][text_of(row, "id")][-1] == at
+        )
     return sorted(known[each][-1] for each in violation.ids if each in known)
 
 
@@ -321,5 +326,5 @@ class _Emptied:
     def find_holders(self, delta: Delta) -> Iterable[Row]:  # noqa: ARG002 - the protocol's
         return ()
 
-    def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:  # noqa: ARG002 - the protocol's
-        return ()
+    def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:
+        return () if edge.table_key in self.replaced else self.pending.find_edges(edge, sources)

@@ -68,12 +68,13 @@ class MergedGraph:
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
     def find_breaches(self) -> list[RuleBreach]:
-        return [
-            breach
-            for _, plan in sorted(self.plans.items())
-            for rule in rules_of_merge(self.catalog, plan.sides.type)
-            for breach in self._find(rule, plan)
-        ]
+        found: list[RuleBreach] = []
+        counted: set[TableKey] = set()
+        for key, plan in sorted(self.plans.items()):
+            for rule in rules_of_merge(self.catalog, plan.sides.type, counted):
+                found += self._find(rule, plan)
+            counted.add(key)
+        return found
 
     def _find(self, rule: MergeRule, plan: TablePlan) -> Iterator[RuleBreach]:
         key = plan.sides.type.table_key
@@ -88,8 +89,8 @@ class MergedGraph:
             case Endpoint(edge):
                 for violation in self._find_missing_ends(plan, rule):
                     yield _orphaned(edge, violation)
-            case EdgeCount(edge):
-                yield from self._find_miscounts(plan, edge)
+            case EdgeCount():
+                yield from self._find_miscounts(rule)
             case OrphanedEdge(edge):
                 for violation in self._find_orphans(plan, rule):
                     yield _orphaned(edge, violation)
@@ -208,39 +209,57 @@ class MergedGraph:
 
     # cardinality
 
-    def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[RuleBreach]:
+    def _find_miscounts(self, rule: EdgeCount) -> Iterator[RuleBreach]:
+        edge = rule.edge
+        plans = {each: self.plans.get(each.table_key) for each in rule.edges}
         counts: Counter[str] = Counter()
-        for part in written_rows(self.tables, plan, ("src",)):
-            counts.update(str(each) for each in part["src"].to_pylist())
-        touched = {*counts, *_former_sources(self.tables, plan)}
+        touched: set[str] = set()
+        for plan in filter(None, plans.values()):
+            for part in written_rows(self.tables, plan, ("src",)):
+                counts.update(str(each) for each in part["src"].to_pylist())
+            touched |= _former_sources(self.tables, plan)
+        touched |= counts.keys()
         sources = self.plans.get(table_key("node", edge.source))
         if sources is not None:
             touched -= set(sources.deletes.ids.to_pylist())
-        handle = self._open(edge.table_key)
-        if handle is not None and touched:
-            replaced = replaced_ids(plan)
-            wanted = pa.array(sorted(touched), pa.string())
-            held, refs = find_row_refs(self.tables, handle, "src", wanted)
-            for row_id, source in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
+        for each, written in plans.items():
+            replaced = frozenset[str]() if written is None else replaced_ids(written)
+            for row_id, source in self._leaving(each, sorted(touched)):
                 if row_id not in replaced:
-                    counts[str(source)] += 1
+                    counts[source] += 1
         wrong = {
             source: violation
             for source in sorted(touched)
             for violation in check_count(edge, source, counts[source])
         }
-        edges = self._find_edges(plan, [*wrong])
+        edges = self._find_edges(plans, [*wrong])
         for source, violation in wrong.items():
-            rows = tuple((edge.table_key, each) for each in sorted(edges.get(source, ())))
+            rows = tuple(sorted(edges.get(source, ())))
             yield RuleBreach(conflict_of(edge.table_key, violation), rows)
 
-    def _find_edges(self, plan: TablePlan, sources: Sequence[str]) -> dict[str, set[str]]:
+    def _leaving(self, edge: EdgeType, sources: Sequence[str]) -> list[tuple[str, str]]:
+        """Id and source of the edges of the target that leave these nodes."""
+        handle = self._open(edge.table_key)
+        return [] if handle is None or not sources else self._edges_at(handle, sources)
+
+    def _edges_at(self, handle: Handle, sources: Sequence[str]) -> list[tuple[str, str]]:
+        held, refs = find_row_refs(self.tables, handle, "src", pa.array(sources, pa.string()))
+        pairs = zip(refs.ids.to_pylist(), held.to_pylist(), strict=True)
+        return [(str(row_id), str(source)) for row_id, source in pairs]
+
+    def _find_edges(
+        self, plans: Mapping[EdgeType, TablePlan | None], sources: Sequence[str]
+    ) -> dict[str, set[tuple[TableKey, str]]]:
         """The edges that leave each of these nodes, on either branch."""
-        found: dict[str, set[str]] = {}
-        for side in (plan.sides.source, plan.sides.target):
-            held, refs = find_row_refs(self.tables, side, "src", pa.array(sources, pa.string()))
-            for row_id, source in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
-                found.setdefault(str(source), set()).add(str(row_id))
+        found: dict[str, set[tuple[TableKey, str]]] = {}
+        for edge, plan in plans.items():
+            if plan is None:
+                held = self._leaving(edge, sources)
+            else:
+                sides = (plan.sides.source, plan.sides.target)
+                held = [each for side in sides for each in self._edges_at(side, sources)]
+            for row_id, source in held:
+                found.setdefault(source, set()).add((edge.table_key, row_id))
         return found
 
 

@@ -35,7 +35,7 @@ from omnigraph.engine.tables.cells import size_of
 from omnigraph.engine.write.base_rows import BaseRows
 from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.engine.write.pending import Affected, Pending
-from omnigraph.engine.write.row_rules import Endpoint, rules_of_write
+from omnigraph.engine.write.row_rules import EdgeCount, Endpoint, rules_of_write
 from omnigraph.engine.write.statements import BoundValues, run_statements
 from omnigraph.engine.write.validate import Delta, evaluate_rules, find_violations
 from omnigraph.engine.write.violations import Violation, check_none
@@ -335,7 +335,7 @@ def validate(pending: Pending) -> None:
     """(3) Raises ConstraintViolation, KeyConflict."""
     check_none(pending.violations)
     pending.find_existing()
-    check_none(find_violations(pending.deltas(), pending))
+    check_none(find_violations(pending.catalog, pending.deltas(), pending))
     pending.check_fresh()
 
 
@@ -375,9 +375,14 @@ def recheck_ends(
     deltas: Collection[Delta],
     refuse: Callable[[Sequence[Violation]], None] = check_none,
 ) -> Callable[[Manifest], None]:
-    """(4) Checks that the ends of written edges still exist, or refuses the write."""
-    ends = [
-        rule for rule in rules_of_write(each.type for each in deltas) if isinstance(rule, Endpoint)
+    """(4) Checks that the ends of written edges still exist, or refuses the write.
+
+    And that the edges of other pairs of ends, which count together with them, are not too many.
+    """
+    rules = [
+        rule
+        for rule in rules_of_write(catalog, (each.type for each in deltas))
+        if isinstance(rule, Endpoint) or (isinstance(rule, EdgeCount) and rule.siblings)
     ]
 
     def recheck(manifest: Manifest) -> None:
@@ -385,6 +390,6 @@ def recheck_ends(
             context.stores.tables, manifest, lambda pin: open_pin(context.stores, pin)
         )
         before = Pending(catalog, committed, context.stores.effects.new_id)
-        refuse(evaluate_rules(ends, deltas, before))
+        refuse(evaluate_rules(rules, deltas, before))
 
     return recheck

@@ -10,7 +10,7 @@ Arrow can prove, `pipeline.checks.joins` finds broken rows with Spark joins, and
 1. A rule is a value: the type, the columns, and nothing about how it is evaluated.
 2. Every evaluator matches on the class of the rule and closes the match with `assert_never`. A new
    class of rule therefore does not type-check until each evaluator handles it.
-3. `table_read` names the one committed table that can change the result of a rule. A rule without
+3. `tables_read` names the committed tables that can change the result of a rule. A rule without
    such a table is checked once and holds for good.
 """
 
@@ -59,6 +59,12 @@ class EdgeCount:
     """The number of edges that leave a source lies within the cardinality of the edge type."""
 
     edge: EdgeType
+    siblings: tuple[EdgeType, ...] = ()
+    """The other pairs of the edge that leave the same sources; their edges count too."""
+
+    @property
+    def edges(self) -> tuple[EdgeType, ...]:
+        return (self.edge, *self.siblings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ def end_key(edge: EdgeType, column: str) -> TableKey:
     return table_key("node", edge.source if column == "src" else edge.target)
 
 
-def rules_of_write(types: Iterable[Type]) -> Iterator[WriteRule]:
+def rules_of_write(catalog: Catalog, types: Iterable[Type]) -> Iterator[WriteRule]:
     """The rules that rows of these types can break.
 
     Node types by name (values, then unique values), the ends of edges, edge types by name (values,
@@ -116,7 +122,23 @@ def rules_of_write(types: Iterable[Type]) -> Iterator[WriteRule]:
     for edge in edges:
         yield RowValues(edge)
         yield from _unique_values(edge)
-    yield from (EdgeCount(edge) for edge in edges if edge.cardinality != Cardinality())
+    yield from _edge_counts(catalog, edges)
+
+
+def _edge_counts(catalog: Catalog, edges: Iterable[EdgeType]) -> Iterator[EdgeCount]:
+    """One rule for all pairs of an edge that leave the same sources."""
+    counted: set[tuple[str, str]] = set()
+    for edge in edges:
+        group = (edge.family, edge.source)
+        if edge.cardinality != Cardinality() and group not in counted:
+            counted.add(group)
+            yield EdgeCount(edge, siblings_of(catalog, edge))
+
+
+def siblings_of(catalog: Catalog, edge: EdgeType) -> tuple[EdgeType, ...]:
+    """The other pairs of an edge over several ends that have the same type of sources."""
+    pairs = catalog.pairs(edge.family)
+    return tuple(each for each in pairs if each.source == edge.source and each.name != edge.name)
 
 
 def _unique_values(type_: Type) -> Iterator[UniqueValue]:
@@ -141,7 +163,7 @@ def rules_of_load(
     ordered = sorted(types, key=lambda each: each.table_key)
     stated = [each for each in ordered if each.table_key in named]
     rules: list[KeyRule] = [RepeatedId(each) for each in stated if not merges or is_keyed(each)]
-    rules += [each for each in rules_of_write(types) if not isinstance(each, RowValues)]
+    rules += [each for each in rules_of_write(catalog, types) if not isinstance(each, RowValues)]
     if overwrites:
         rules += _orphaned_edges(catalog, {each.table_key for each in types})
     elif not merges:
@@ -156,30 +178,44 @@ def _orphaned_edges(catalog: Catalog, replaced: Collection[TableKey]) -> Iterato
                 yield OrphanedEdge(edge, column)
 
 
-def rules_of_merge(catalog: Catalog, type_: Type) -> Iterator[MergeRule]:
-    """The rules that changes of one type can break: values and unique values, then edges."""
-    yield from sorted(rules_of_write([type_]), key=lambda each: isinstance(each, _OF_EDGES))
+def rules_of_merge(
+    catalog: Catalog, type_: Type, counted: Collection[TableKey] = ()
+) -> Iterator[MergeRule]:
+    """The rules that changes of one type can break: values and unique values, then edges.
+
+    Edges whose sources a rule about one of the `counted` tables counts are not counted again.
+    """
+    rules = sorted(rules_of_write(catalog, [type_]), key=lambda each: isinstance(each, _OF_EDGES))
+    for rule in rules:
+        if not isinstance(rule, EdgeCount) or not _is_counted(rule, counted):
+            yield rule
     for edge in catalog.edges:
         for column in ENDS:
             if end_key(edge, column) == type_.table_key:
                 yield OrphanedEdge(edge, column)
 
 
+def _is_counted(rule: EdgeCount, counted: Collection[TableKey]) -> bool:
+    return any(each.table_key in counted for each in rule.siblings)
+
+
 def is_keyed(type_: Type) -> bool:
     return bool(type_.key)
 
 
-def table_read(rule: KeyRule, replaced: Collection[TableKey] = ()) -> TableKey | None:
-    """(3) The committed table that a rule depends on. Replaced tables begin empty."""
+def tables_read(rule: KeyRule, replaced: Collection[TableKey] = ()) -> frozenset[TableKey]:
+    """(3) The committed tables that a rule depends on. Replaced tables begin empty."""
     match rule:
         case RepeatedId():
-            return None
-        case UniqueValue(type_) | NewId(type_) | EdgeCount(type_):
-            key = type_.table_key
+            keys: set[TableKey] = set()
+        case UniqueValue(type_) | NewId(type_):
+            keys = {type_.table_key}
+        case EdgeCount():
+            keys = {each.table_key for each in rule.edges}
         case Endpoint():
-            key = rule.node_key
+            keys = {rule.node_key}
         case OrphanedEdge(edge):
-            key = edge.table_key
+            keys = {edge.table_key}
         case _:
             assert_never(rule)
-    return None if key in replaced else key
+    return frozenset(keys.difference(replaced))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from omnigraph.catalog.model import Check, EdgeType, Property, Range
+from omnigraph.catalog.model import Catalog, Check, EdgeType, Property, Range
 from omnigraph.catalog.names import spell_group, spelling_of
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.temporal import format_date, format_datetime
@@ -62,16 +62,20 @@ class Before(Protocol):
         ...
 
 
-def find_violations(deltas: Sequence[Delta], before: Before) -> tuple[Violation, ...]:
+def find_violations(
+    catalog: Catalog, deltas: Sequence[Delta], before: Before
+) -> tuple[Violation, ...]:
     """Every way in which the graph after the write breaks a rule, in the order of `row_rules`."""
-    rules = rules_of_write(each.type for each in deltas)
+    rules = rules_of_write(catalog, (each.type for each in deltas))
     return evaluate_rules(rules, deltas, before)
 
 
 def evaluate_rules(
     rules: Iterable[WriteRule], deltas: Collection[Delta], before: Before
 ) -> tuple[Violation, ...]:
-    """The same for some rules. The deltas hold every type that a rule is about."""
+    """The same for some rules. The deltas hold every type that a rule is about; of several pairs
+    of ends whose edges count together, at least one.
+    """
     evaluation = Evaluation({each.type.table_key: each for each in deltas}, before)
     return tuple(violation for rule in rules for violation in evaluation.find(rule))
 
@@ -97,7 +101,8 @@ class Evaluation:
                 )
             case EdgeCount(edge):
                 sources = self.deltas.get(end_key(edge, "src"))
-                yield from find_miscounts(self.deltas[edge.table_key], edge, sources, self.before)
+                deltas = [self.deltas.get(each.table_key, Delta(each)) for each in rule.edges]
+                yield from find_miscounts(deltas, edge, sources, self.before)
             case _:
                 assert_never(rule)
 
@@ -288,20 +293,29 @@ def find_missing_nodes(
 
 
 def find_miscounts(
-    delta: Delta, edge: EdgeType, sources: Delta | None, before: Before
+    deltas: Sequence[Delta], edge: EdgeType, sources: Delta | None, before: Before
 ) -> Iterator[Violation]:
-    """Sources that the write touches and keeps, and that then have too few or too many edges."""
-    written = [text_of(row, "src") for row in delta.rows.values() if row["src"] is not None]
-    touched = {*written, *delta.left}
+    """Sources that the write touches and keeps, and that then have too few or too many edges.
+
+    The deltas are those of all pairs whose edges count together; without several ends, of one.
+    """
+    counts = Counter(
+        text_of(row, "src")
+        for delta in deltas
+        for row in delta.rows.values()
+        if row["src"] is not None
+    )
+    touched = {*counts, *(source for delta in deltas for source in delta.left)}
     if sources is not None:
         touched -= set(sources.gone)
-    replaced = delta.rows.keys() | set(delta.gone)
-    counts = Counter(written)
-    counts.update(
-        source
-        for identity, source in before.find_edges(edge, sorted(touched))
-        if identity not in replaced
-    )
+    for delta in deltas:
+        replaced = delta.rows.keys() | set(delta.gone)
+        assert isinstance(delta.type, EdgeType)
+        counts.update(
+            source
+            for identity, source in before.find_edges(delta.type, sorted(touched))
+            if identity not in replaced
+        )
     for source in sorted(touched):
         yield from check_count(edge, source, counts[source])
 
@@ -313,5 +327,5 @@ def check_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
     if high is not None and count > high:
         bound = f"(max {high})"
     if bound is not None:
-        message = f"@card violation on edge {edge.name}: {clip(source)} has {count} {bound}"
+        message = f"@card violation on edge {edge.family}: {clip(source)} has {count} {bound}"
         yield Violation(ViolationKind.CARDINALITY, edge.name, None, (source,), count, message)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.model import NodeType
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.load.bulk import CheckResult, Fault, type_of
 from omnigraph.engine.load.incoming import located, repeated
@@ -73,8 +73,10 @@ def _count_keys(keys: KeyTexts, rules: Sequence[KeyRule]) -> int:
         match rule:
             case Endpoint(edge) | OrphanedEdge(edge):
                 tables |= {edge.table_key, rule.node_key}
-            case RepeatedId(type_) | NewId(type_) | UniqueValue(type_) | EdgeCount(type_):
+            case RepeatedId(type_) | NewId(type_) | UniqueValue(type_):
                 tables.add(type_.table_key)
+            case EdgeCount():
+                tables |= {each.table_key for each in rule.edges}
             case _:
                 assert_never(rule)
     catalog, counts = keys.load.catalog, keys.load.counts
@@ -99,8 +101,8 @@ class ArrowJoins:
                 return self._find_shared(type_, unique_name(number))
             case Endpoint(edge, column):
                 return self._find_missing(self._winners(edge), column, rule.node_key)
-            case EdgeCount(edge):
-                return self._find_miscounted(edge)
+            case EdgeCount():
+                return self._find_miscounted(rule)
             case OrphanedEdge(edge, column):
                 return self._find_missing(self._committed(edge), column, rule.node_key)
             case _:
@@ -215,24 +217,25 @@ class ArrowJoins:
             edges = edges.filter(~_is_in(column, known["id"]))
         return edges
 
-    def _find_miscounted(self, edge: EdgeType) -> pa.Table:
-        low, high = edge.cardinality.low, edge.cardinality.high
+    def _find_miscounted(self, rule: EdgeCount) -> pa.Table:
+        low, high = rule.edge.cardinality.low, rule.edge.cardinality.high
         n = pc.field("n")
         is_broken = n < low if high is None else (n < low) | (n > high)
-        return self._count_edges(edge).filter(is_broken & (pc.field("touched") == 1))
+        return self._count_edges(rule).filter(is_broken & (pc.field("touched") == 1))
 
-    def _count_edges(self, edge: EdgeType) -> pa.Table:
+    def _count_edges(self, rule: EdgeCount) -> pa.Table:
         """How many edges leave each source, and whether the load has to do with it."""
-        incoming = self._winners(edge)
-        parts = [
-            _weighed(incoming, n=1, touched=1),
-            _weighed(self._kept(edge), n=1, touched=0),
-        ]
-        if self.keys.has_given_ids(edge):
-            # The source that a replaced edge used to leave has one edge less.
-            now = incoming.select(["id", "src"]).rename_columns(["id", "now"])
-            left = self._committed(edge).join(now, "id", join_type="inner")
-            parts.append(_weighed(left.filter(pc.field("src") != pc.field("now")), n=0, touched=1))
+        parts: list[pa.Table] = []
+        for edge in rule.edges:
+            incoming = self._winners(edge)
+            parts.append(_weighed(incoming, n=1, touched=1))
+            parts.append(_weighed(self._kept(edge), n=1, touched=0))
+            if self.keys.has_given_ids(edge):
+                # The source that a replaced edge used to leave has one edge less.
+                now = incoming.select(["id", "src"]).rename_columns(["id", "now"])
+                left = self._committed(edge).join(now, "id", join_type="inner")
+                moved = left.filter(pc.field("src") != pc.field("now"))
+                parts.append(_weighed(moved, n=0, touched=1))
         grouped = pa.concat_tables(parts).group_by("src")
         counted = grouped.aggregate([("n", "sum"), ("touched", "max"), (ORDINAL_KEY, "max")])
         names = ["src", "n_sum", "touched_max", f"{ORDINAL_KEY}_max"]

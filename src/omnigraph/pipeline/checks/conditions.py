@@ -41,7 +41,7 @@ JOB = "checking the rows"
 def find_doubtful(run: RunTasks, keys: KeyTexts, rules: Sequence[KeyRule]) -> list[KeyRule]:
     """The rules that the prefilter could not prove, in their order. Raises JobFailed."""
     load = keys.load
-    read = {key for rule in rules if (key := load.table_read(rule)) is not None}
+    read = {key for rule in rules for key in load.read_by(rule)}
     types = [type_of(load.catalog, key) for key in sorted(read)]
     # One job reads the keys of all committed tables that are not looked up.
     keys.source.find_buckets(
@@ -79,8 +79,8 @@ class Conditions:
                 return self._is_unshared(type_, unique_name(number))
             case Endpoint():
                 return (self._are_known(rule.node_key, ends[rule.node_key]),)
-            case EdgeCount(edge):
-                return self._is_counted(edge)
+            case EdgeCount(edge, siblings):
+                return self._is_counted_together(rule) if siblings else self._is_counted(edge)
             case OrphanedEdge(edge, column):
                 wanted = keys.committed_texts(edge, column)
                 node = type_of(keys.load.catalog, rule.node_key)
@@ -114,6 +114,23 @@ class Conditions:
         wanted = [texts for each in ends for texts in keys.incoming_texts(each.edge, each.column)]
         committed, lookup = keys.texts_or_lookup(node, "id")
         return Subset(tuple(wanted), (*keys.incoming_texts(node, "id"), *committed), lookup)
+
+    def _is_counted_together(self, rule: EdgeCount) -> tuple[KeyCondition, ...]:
+        """Several tables, in which edges have ids of their own."""
+        keys, low, high = self.keys, rule.edge.cardinality.low, rule.edge.cardinality.high
+        touched = [texts for each in rule.edges for texts in keys.incoming_texts(each, "src")]
+        if any(map(self._may_replace, rule.edges)):
+            # Which source a replaced edge left is for the joins: a text is never apart from itself.
+            return (Disjoint(tuple(touched), tuple(touched)),)
+        found = [keys.texts_or_lookup(each, "src") for each in rule.edges]
+        every = (*touched, *(texts for some, _ in found for texts in some))
+        stored = tuple(lookup for _, some in found for lookup in some)
+        new = tuple(
+            self._is_new(each)
+            for each in rule.edges
+            if keys.has_committed(each) and keys.has_given_ids(each)
+        )
+        return (Counted(every, low, high, stored), *new)
 
     def _is_counted(self, edge: EdgeType) -> tuple[KeyCondition, ...]:
         keys, low, high = self.keys, edge.cardinality.low, edge.cardinality.high

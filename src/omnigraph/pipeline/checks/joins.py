@@ -58,8 +58,8 @@ class RuleJoins:
                 return self._find_shared(type_, unique_name(number))
             case Endpoint(edge, column):
                 return self._find_missing(self.frames.winners(edge), column, rule.node_key)
-            case EdgeCount(edge):
-                return self._find_miscounted(edge)
+            case EdgeCount():
+                return self._find_miscounted(rule)
             case OrphanedEdge(edge, column):
                 return self._find_missing(self._committed(edge), column, rule.node_key)
             case _:
@@ -176,30 +176,34 @@ class RuleJoins:
 
     # edge counts
 
-    def _find_miscounted(self, edge: EdgeType) -> DataFrame:
-        low, high = edge.cardinality.low, edge.cardinality.high
+    def _find_miscounted(self, rule: EdgeCount) -> DataFrame:
+        low, high = rule.edge.cardinality.low, rule.edge.cardinality.high
         is_broken = f.col("n") < low
         is_broken = is_broken if high is None else is_broken | (f.col("n") > high)
-        return self._count_edges(edge).where(is_broken & (f.col("touched") == 1))
+        return self._count_edges(rule).where(is_broken & (f.col("touched") == 1))
 
     def _report_miscounted(self, edge: EdgeType, broken: DataFrame) -> Iterator[Fault]:
         for row in self._reported(broken, "src"):
             for violation in check_count(edge, row["src"], row["n"]):
                 yield self._locate(violation, [row["last"]])
 
-    def _count_edges(self, edge: EdgeType) -> DataFrame:
+    def _count_edges(self, rule: EdgeCount) -> DataFrame:
         """How many edges leave each source, and whether the load has to do with it."""
-        incoming = self.frames.winners(edge)
-        parts = [_weighed(incoming, n=1, touched=1)]
-        kept = self.frames.kept(edge)
-        if kept is not None:
-            parts.append(_weighed(kept, n=1, touched=0))
-        committed = self.frames.committed(edge)
-        if committed is not None and self.frames.keys.has_given_ids(edge):
-            # The source that a replaced edge used to leave has one edge less.
-            now = incoming.select("id", f.col("src").alias("now"))
-            left = committed.join(now, "id").where("src != now")
-            parts.append(_weighed(left, n=0, touched=1))
+        parts: list[DataFrame] = []
+        for edge in rule.edges:
+            kept = self.frames.kept(edge)
+            if kept is not None:
+                parts.append(_weighed(kept, n=1, touched=0))
+            if edge.table_key not in self.load.key_files:
+                continue
+            incoming = self.frames.winners(edge)
+            parts.append(_weighed(incoming, n=1, touched=1))
+            committed = self.frames.committed(edge)
+            if committed is not None and self.frames.keys.has_given_ids(edge):
+                # The source that a replaced edge used to leave has one edge less.
+                now = incoming.select("id", f.col("src").alias("now"))
+                left = committed.join(now, "id").where("src != now")
+                parts.append(_weighed(left, n=0, touched=1))
         rows = union(parts)
         assert rows is not None
         return rows.groupBy("src").agg(

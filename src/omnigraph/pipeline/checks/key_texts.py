@@ -13,7 +13,7 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.load.bulk import LoadMode, RecordPlace, Rejects
 from omnigraph.engine.load.incoming import load_rules
 from omnigraph.engine.write.base_rows import Type, uniques_of
-from omnigraph.engine.write.row_rules import KeyRule, is_keyed, table_read
+from omnigraph.engine.write.row_rules import KeyRule, is_keyed, tables_read
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.prefilter import CommittedLookup
@@ -42,16 +42,15 @@ class LoadKeys:
     def rules(self) -> tuple[KeyRule, ...]:
         return load_rules(self.catalog, self.mode, self.counts, self.given_ids)
 
-    def table_read(self, rule: KeyRule) -> TableKey | None:
-        """The committed table that the result of a rule depends on."""
+    def read_by(self, rule: KeyRule) -> frozenset[TableKey]:
+        """The committed tables that the result of a rule depends on."""
         replaced = self.counts.keys() if self.mode is LoadMode.OVERWRITE else ()
-        return table_read(rule, replaced)
+        return tables_read(rule, replaced)
 
     @property
     def tables_read(self) -> frozenset[TableKey]:
         """The committed tables that decide whether the load obeys its rules."""
-        read = (self.table_read(each) for each in self.rules)
-        return frozenset(key for key in read if key is not None)
+        return frozenset(key for each in self.rules for key in self.read_by(each))
 
 
 @dataclass(frozen=True, slots=True)

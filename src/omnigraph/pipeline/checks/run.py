@@ -39,7 +39,7 @@ def check_rules(
     """
     read = load.tables_read
     keys = KeyTexts(load, committed, {key: pins[key] for key in read})
-    due = [each for each in load.rules if moved is None or load.table_read(each) in moved]
+    due = [each for each in load.rules if moved is None or load.read_by(each) & {*moved}]
     doubtful = find_doubtful(committed.run, keys, due)
     if not doubtful:
         return CheckResult(tables_read=read)

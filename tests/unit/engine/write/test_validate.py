@@ -72,26 +72,28 @@ TEAMS: Rows = {"t": {"id": "t"}, "u": {"id": "u"}, "v": {"id": "v"}}
 
 
 def test_a_nan_is_outside_of_every_range() -> None:
-    assert kinds(find_violations([people(person("x", ratio=float("nan")))], Before())) == ["range"]
+    assert kinds(find_violations(CATALOG, [people(person("x", ratio=float("nan")))], Before())) == [
+        "range"
+    ]
 
 
 def test_a_unique_value_of_a_row_that_is_replaced_or_gone_is_free() -> None:
     before = Before(Person={"a": person("a", "m"), "b": person("b", "n")})
     swapped = people(person("a", "n"), person("b", "m"))
-    assert find_violations([swapped], before) == ()
-    assert find_violations([people(person("c", "m"), gone=["a"])], before) == ()
-    (violation,) = find_violations([people(person("c", "m"))], before)
+    assert find_violations(CATALOG, [swapped], before) == ()
+    assert find_violations(CATALOG, [people(person("c", "m"), gone=["a"])], before) == ()
+    (violation,) = find_violations(CATALOG, [people(person("c", "m"))], before)
     assert (violation.ids, violation.property_name) == (("a", "c"), "mail")
 
 
 def test_what_two_committed_rows_share_is_not_the_fault_of_this_write() -> None:
     before = Before(Person={"a": person("a", "m"), "b": person("b", "m")})
-    assert find_violations([people(person("c", "n"))], before) == ()
+    assert find_violations(CATALOG, [people(person("c", "n"))], before) == ()
 
 
 def test_only_ends_that_the_write_does_not_bring_along_are_asked_for() -> None:
     before = Before(Team=TEAMS)
-    found = find_violations([people(person("a")), joins(joined("1", "a", "t"))], before)
+    found = find_violations(CATALOG, [people(person("a")), joins(joined("1", "a", "t"))], before)
     assert found == ()
     assert ("Team", ("t",)) in before.asked
     assert "Person" not in {name for name, _ in before.asked}
@@ -100,7 +102,7 @@ def test_only_ends_that_the_write_does_not_bring_along_are_asked_for() -> None:
 def test_an_end_that_is_deleted_by_the_write_is_missing() -> None:
     before = Before(Person={"a": person("a")}, Team=TEAMS)
     deltas = [people(gone=["a"]), joins(joined("1", "a", "t"))]
-    assert ViolationKind.ENDPOINT in kinds(find_violations(deltas, before))
+    assert ViolationKind.ENDPOINT in kinds(find_violations(CATALOG, deltas, before))
 
 
 def test_cardinality_is_judged_for_touched_sources_that_stay() -> None:
@@ -110,11 +112,11 @@ def test_cardinality_is_judged_for_touched_sources_that_stay() -> None:
         Joined={"1": joined("1", "a", "t"), "2": joined("2", "b", "t"), "3": joined("3", "c", "t")},
     )
     lost = joins(gone=["1"], left=["a"])
-    (violation,) = find_violations([lost], before)
+    (violation,) = find_violations(CATALOG, [lost], before)
     assert (violation.kind, violation.ids, violation.value) == ("cardinality", ("a",), 0)
-    assert find_violations([people(gone=["a"]), lost], before) == ()
+    assert find_violations(CATALOG, [people(gone=["a"]), lost], before) == ()
     crowded = joins(joined("4", "b", "u"), joined("5", "b", "v"))
-    (violation,) = find_violations([crowded], before)
+    (violation,) = find_violations(CATALOG, [crowded], before)
     assert (violation.ids, violation.value) == (("b",), 3)
     assert all("c" not in sources for name, sources in before.asked if name == "Joined")
 
@@ -125,4 +127,45 @@ def test_an_edge_that_moves_counts_once_where_it_ends_up() -> None:
         Team=TEAMS,
         Joined={"1": joined("1", "a", "t"), "2": joined("2", "a", "u")},
     )
-    assert find_violations([joins(joined("1", "b", "t"), left=["a"])], before) == ()
+    assert find_violations(CATALOG, [joins(joined("1", "b", "t"), left=["a"])], before) == ()
+
+
+PAIRS = compile_schema(
+    Source(
+        "<schema>",
+        """
+        node Person { } node Robot { } node City { } node Country { }
+        edge LivesIn: Person | Robot -> City | Country @card(1..2)
+        """,
+    )
+)
+
+
+def lives(pair: str, *rows: Row, gone: Collection[str] = (), left: Collection[str] = ()) -> Delta:
+    edge = PAIRS.edge(f"LivesIn.{pair}")
+    assert edge is not None
+    return Delta(edge, {str(row["id"]): row for row in rows}, gone, left)
+
+
+def test_edges_of_all_pairs_with_one_type_of_sources_count_together() -> None:
+    nodes: dict[str, Rows] = {
+        "Person": {"p": {"id": "p"}},
+        "Robot": {"p": {"id": "p"}},
+        "City": TEAMS,
+        "Country": TEAMS,
+    }
+    held = {"LivesIn.Person.City": {"1": joined("1", "p", "t")}}
+    two = lives("Person.Country", joined("1", "p", "t"), joined("2", "p", "u"))
+    (violation,) = find_violations(PAIRS, [two], Before(**nodes, **held))
+    assert "@card violation on edge LivesIn: 'p' has 3 (max 2)" in violation.message
+    assert find_violations(PAIRS, [two], Before(**nodes)) == ()
+    robots = {"LivesIn.Robot.City": {"1": joined("1", "p", "t")}}
+    assert find_violations(PAIRS, [two], Before(**nodes, **robots)) == ()
+    deltas = [lives("Person.City", joined("3", "p", "t")), two]
+    (violation,) = find_violations(PAIRS, deltas, Before(**nodes))
+    assert violation.value == 3
+    lost = lives("Person.City", gone=["1"], left=["p"])
+    (violation,) = find_violations(PAIRS, [lost], Before(**nodes, **held))
+    assert "'p' has 0 (min 1)" in violation.message
+    moved = [lost, lives("Person.Country", joined("1", "p", "u"))]
+    assert find_violations(PAIRS, moved, Before(**nodes, **held)) == ()

@@ -28,7 +28,7 @@ CATALOG = compile_active_schema(
       tags: [String]?  days: [Date]?  singles: [F32]?  vec: Vector(2)?
       @range(i32, -5..2.5)  @range(f64, ..1000)  @range(u64, 0..)  @check(text, "a|^$")
     }
-    node Number { code: I64 @key  day: Date }
+    node Number { id: I64 @key  day: Date }
     node Pair { a: I32 @key  b: Bool  size: F32? }
     node Place { town: String  day: Date  at: DateTime  open: Bool  @key(town, day, at, open) }
     edge Links: Thing -> Thing { weight: F64? }
@@ -106,7 +106,8 @@ def lines(draw: st.DrawFn) -> str:
                 "data": {"code": draw(st.sampled_from(["k1", "k2"])), **data},
             }
         case "Number":
-            record = {"type": "Number", "data": {"code": draw(WHOLE), "day": draw(DAYS)}}
+            own = {"@id": "3"} if draw(st.integers(0, 3)) == 0 else {}
+            record = {"type": "Number", "data": {"id": draw(WHOLE), "day": draw(DAYS), **own}}
         case "Pair":
             record = {"type": "Pair", "data": {"a": draw(WHOLE), "b": True}}
         case "Place":
@@ -188,7 +189,7 @@ def test_reading_together_is_reading_one_by_one(records: list[str]) -> None:
                 '"vec":[1,2]}}'
             ),
         ),
-        ("Number", '{"type": "Number", "data": {"code": 7, "day": "2024-05-01"}}'),
+        ("Number", '{"type": "Number", "data": {"id": 7, "day": "2024-05-01"}}'),
         (
             "Place",
             (

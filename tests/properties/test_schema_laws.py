@@ -210,7 +210,7 @@ high_bounds = st.integers(0, 9) | st.floats(0, 1e300)
 
 @st.composite
 def bodies(draw: st.DrawFn, columns: tuple[str, ...] = ()) -> tuple[Property | Constraint, ...]:
-    named = draw(st.lists(st.sampled_from("pqrstuvw"), unique=True, max_size=5))
+    named = draw(st.lists(st.sampled_from([*"pqrstuvw", "id"]), unique=True, max_size=5))
     body: list[Property | Constraint] = [
         Property(Name(name), draw(plain_types), draw(notes)) for name in named
     ]

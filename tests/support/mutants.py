@@ -100,6 +100,30 @@ _STANDING: Final = "tests/unit/engine/proposals/test_standing.py"
 
 MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
+        "catalog/names.py",
+        (
+            "a property id is stored where the id of the row is",
+            "return ID_PROPERTY if name == ID else name",
+            "return name",
+            "tests/integration/test_id_property.py",
+        ),
+        (
+            "a property id is shown by its column",
+            "return ID if column == ID_PROPERTY else column",
+            "return column",
+            "tests/integration/test_id_property.py",
+        ),
+    ),
+    *_of(
+        "engine/merge/resolve.py",
+        (
+            "a row of a file of resolutions loses its property id",
+            "{**value, type_.id_name: row_id}",
+            '{**value, "id": row_id}',
+            "tests/integration/test_id_property.py",
+        ),
+    ),
+    *_of(
         "catalog/model.py",
         (
             "the ends of a keyed edge are not in its id",

@@ -80,6 +80,20 @@ QUESTIONS = {
            UNION ALL (SELECT NULL FROM (SELECT DISTINCT src, dst FROM knows))
            ORDER BY n DESC NULLS LAST LIMIT 60 OFFSET 3""",
     ),
+    "neighbours of the best known": (
+        """match { $p: Person  $p $k:knows $q } with { $q, count($k) as n } order { n desc } limit 5
+           match { $q knows $r  $r.age > n } return { $q.name, n, $r.name }""",
+        """WITH best AS (
+             SELECT dst AS q, count(*) AS n FROM knows GROUP BY q ORDER BY n DESC, q LIMIT 5
+           ) SELECT DISTINCT q, n, name FROM best JOIN knows ON src = q
+           JOIN person ON name = dst WHERE age > n""",
+    ),
+    "groups of groups": (
+        """match { $p: Person  $p $k:knows $q } with { $q, count($k) as n } having { n > 1 }
+           with { n, count($q) as people } return { sum(people) as all, max(n) as most }""",
+        """SELECT sum(people), max(n) FROM (SELECT n, count(*) AS people FROM (
+             SELECT count(*) AS n FROM knows GROUP BY dst HAVING n > 1) GROUP BY n)""",
+    ),
     "everything that can be reached": (
         "match { $p: Person  $p knows{0,} $q } return { $p.name, count($q) as n }",
         """WITH RECURSIVE far(a, b) AS (

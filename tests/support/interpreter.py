@@ -265,6 +265,9 @@ class Execution:
                 for node in [each for name in types for each in self.nodes(name)]:
                     if self.holds(filters, {**row, variable: node}):
                         yield {**row, variable: node.only(columns)}
+            case ir.Stage(read, carried):
+                names = [each.name for each in read.outputs]
+                yield from self.handed_on(carried, names, self.read(read))
             case ir.Expand() | ir.ExpandAny():
                 yield from self.expand(step, row)
             case ir.Where(condition):
@@ -286,6 +289,27 @@ class Execution:
                 yield from self.rows(steps, [row]) or [{**unbound, **row}]
             case _:
                 assert_never(step)
+
+    def handed_on(
+        self,
+        carried: Sequence[ir.CarriedVariable],
+        names: Sequence[str],
+        table: Iterable[tuple[Value, ...]],
+    ) -> Iterator[Row]:
+        """The rows that go on from a finished table; each is told apart by its number."""
+        for number_, cells in enumerate(table):
+            record = dict(zip(names, cells, strict=True))
+            row: dict[str, Element | None] = {ir.CARRIED: Element(ir.CARRIED, str(number_), record)}
+            for each in carried:
+                name = str(record.get(each.type_column, each.types[0]))
+                every = self.edges(name) if each.kind == "edge" else self.nodes(name)
+                found = [one for one in every if one.id == record[each.id_column]]
+                row[each.variable] = found[0].only(each.columns) if found else None
+            yield row
+
+    def edges(self, type_name: str) -> list[Element]:
+        found = self.graph.edges.get(type_name, ())
+        return [Element(type_name, each.id, edge_record(each)) for each in found]
 
     def nodes(self, type_name: str) -> list[Element]:
         found = self.graph.nodes.get(type_name, {})
@@ -545,11 +569,23 @@ def edge_record(edge: Edge) -> Mapping[str, Value]:
 
 
 def identity(query: ir.Read, row: Row) -> list[NullsFirst]:
-    """What breaks ties: the ids of all named variables, in name order; then their types."""
+    """What breaks ties: carried values, the ids of named variables in name order, their types."""
     names = sorted(each for each in bound_by(query.steps) if is_named(each))
     found = [row[name] for name in names]
-    ids = [sort_key(None if each is None else each.id) for each in found]
+    ids = [sort_key(value) for value in carried_values(query, row)]
+    ids += [sort_key(None if each is None else each.id) for each in found]
     return ids + [sort_key(None if each is None else each.type_name) for each in found]
+
+
+def carried_values(query: ir.Read, row: Row) -> Iterator[Value]:
+    stage = query.stage
+    carried = row.get(ir.CARRIED)
+    if stage is None or carried is None:
+        return
+    columns = {name for each in stage.variables for name in (each.id_column, each.type_column)}
+    for each in stage.read.outputs:
+        if each.name not in columns:
+            yield carried.properties[each.name]
 
 
 def own_conditions(steps: Sequence[ir.Step], variable: str) -> list[ir.Condition]:

@@ -344,6 +344,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/stages.py",
+        (
+            "a stage binds nodes beside the values of other rows",
+            "return Bound(rows, rows.find(ids))",
+            "return Bound(rows, rows.find(ids)[::-1])",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+    ),
+    *_of(
         "engine/query/measure.py",
         (
             "a counted walk of a block counts once",

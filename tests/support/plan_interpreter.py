@@ -122,6 +122,10 @@ class _PlanExecution:
                 return self.look_up(operator)
             case plan.Either(_, parts):
                 return [row for each in parts for row in self.rows(each)]
+            case plan.Stage(given, carried):
+                table = _PlanExecution(self.execution).table(given)
+                names = [each.name for each in plan.columns_of(given)]
+                return list(self.execution.handed_on(carried, names, table))
             case plan.Expand(input=given):
                 return self.expand(operator, self.rows(given, outside))
             case plan.ExpandAny(input=given):

@@ -190,6 +190,19 @@ def _reads(draw: st.DrawFn) -> ast.Read:
         limit=draw(_bounds),
         offset=draw(_bounds),
         unions=tuple(draw(st.lists(_unions(), max_size=1))),
+        stages=tuple(draw(st.lists(_stages(), max_size=1))),
+    )
+
+
+@st.composite
+def _stages(draw: st.DrawFn) -> ast.Read:
+    return ast.Read(
+        match=tuple(draw(st.lists(clauses, min_size=1, max_size=2))),
+        returns=tuple(draw(st.lists(_projections, min_size=1, max_size=2))),
+        having=draw(st.none() | conditions),
+        order=tuple(draw(st.lists(_orderings, max_size=1))),
+        limit=draw(_bounds),
+        offset=draw(_bounds),
     )
 
 

@@ -14,6 +14,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.types import Scalar, Struct, ValueType, are_compatible
 from omnigraph.compiler import functions
 from omnigraph.compiler.ir import (
+    CARRIED,
     DATE,
     F64,
     I64,
@@ -26,6 +27,7 @@ from omnigraph.compiler.ir import (
     AllOf,
     AnyOf,
     Bm25,
+    CarriedVariable,
     Choice,
     ChoiceArm,
     Comparator,
@@ -59,6 +61,7 @@ from omnigraph.compiler.ir import (
     Scalarish,
     Scan,
     ScanAny,
+    Stage,
     Step,
     StringMatch,
     StringTest,
@@ -75,6 +78,7 @@ from omnigraph.compiler.ir import (
 from omnigraph.compiler.resolve.context import BoundVariable, share
 from omnigraph.compiler.resolve.operands import identity_of
 from omnigraph.compiler.resolve.paths import IDS as STRINGS
+from omnigraph.compiler.scope import is_named
 from omnigraph.compiler.typecheck import TypeProblem, aggregate_type
 from omnigraph.lang.source import NOWHERE
 from support.graphs import IDS, SCALARS, values
@@ -115,7 +119,12 @@ def parameter_values(draw: DrawFn) -> Mapping[str, Value]:
 def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
     """With `spellable`, most of them have a text that means the same; see `support.texts`."""
     builder = _Builder(draw, catalog, spellable=spellable)
-    steps = builder.block(_Scope(), depth=0)
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    # Stages are drawn as programs too; their texts are golden cases.
+    is_staged = not spellable and draw(st.integers(0, 4)) == 0
+    before = builder.stage(parameters) if is_staged else _Block((), _Scope())
+    steps = builder.block(before.scope, depth=0)
+    steps = _Block((*before.steps, *steps.steps), steps.scope)
     rank = builder.rank(steps.scope) if draw(st.integers(0, 3)) == 0 else None
     outputs = builder.outputs(steps.scope, rank)
     is_aggregate = any(isinstance(each.expression, Aggregate) for each in outputs)
@@ -125,7 +134,6 @@ def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
     counts = st.sampled_from((None, None, None, 0, 2, 5, ParameterRef("at_most", I64)))
     limit = draw(st.integers(1, 4) if isinstance(rank, Nearest | Rrf) else counts)
     having = builder.having(outputs) if is_aggregate and builder.flip() else None
-    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     unions: tuple[Union, ...] = ()
     if rank is None and draw(st.integers(0, 4)) == 0:
         part = builder.part_like(steps, outputs, having, parameters)
@@ -222,9 +230,11 @@ def walks(draw: DrawFn, catalog: Catalog) -> Read:
 class _Scope:
     nodes: dict[str, NodeType] = field(default_factory=dict)
     edges: dict[str, EdgeType] = field(default_factory=dict)
+    values: tuple[PropertyOf, ...] = ()
+    """What an earlier stage handed on."""
 
     def copy(self) -> "_Scope":
-        return _Scope(dict(self.nodes), dict(self.edges))
+        return _Scope(dict(self.nodes), dict(self.edges), self.values)
 
     def without(self, other: "_Scope") -> "_Scope":
         return _Scope(
@@ -242,7 +252,7 @@ class _Scope:
             for name, properties in bound
             if not name.startswith(WILDCARD_PREFIX)
             for each in properties
-        ] + [PropertyOf(name, TYPE_COLUMN, STRING) for name in self.several()]
+        ] + [*(PropertyOf(name, TYPE_COLUMN, STRING) for name in self.several()), *self.values]
 
     def several(self) -> list[str]:
         """The named variables of several types."""
@@ -252,7 +262,7 @@ class _Scope:
 
     def searchable(self) -> list[PropertyOf]:
         """Properties of variables that have one type."""
-        several = self.several()
+        several = [*self.several(), CARRIED]
         return [each for each in self.properties() if each.variable not in several]
 
     def scalars(self) -> list[PropertyOf]:
@@ -796,6 +806,42 @@ class _Builder:
             for each in outputs
         )
         return Read("random", parameters, other.steps, found)
+
+    def stage(self, parameters: tuple[Parameter, ...]) -> "_Block":
+        """A first stage, as a step, and what it hands on: some variables and some values."""
+        block = self.block(_Scope(), depth=1)
+        scope = block.scope
+        named = [each for each in (*scope.nodes, *scope.edges) if is_named(each)]
+        kept = [each for each in named if self.draw(st.integers(0, 2))]
+        carried: list[CarriedVariable] = []
+        columns: list[Output] = []
+        for name in kept:
+            is_edge = name in scope.edges
+            types = types_in(scope.edges[name] if is_edge else scope.nodes[name])
+            each = CarriedVariable(name, "edge" if is_edge else "node", tuple(sorted(types)))
+            carried.append(each)
+            columns.append(Output(each.id_column, IdOf(name), STRING))
+            if len(types) > 1:
+                kind = PropertyOf(name, TYPE_COLUMN, STRING)
+                columns.append(Output(each.type_column, kind, STRING))
+        values = [replace(each, name=f"k{each.name}") for each in self.outputs(scope, None)]
+        values = [each for each in values if not isinstance(each.expression, ObjectOf)]
+        is_aggregate = any(isinstance(each.expression, Aggregate) for each in values)
+        outputs = (*columns, *values) or (Output("k", Constant(1, I64), I64),)
+        order = self.order(scope, outputs, is_aggregate=is_aggregate) if self.flip() else ()
+        limit = self.draw(st.sampled_from((None, 2, 5))) if order else None
+        having = self.having(tuple(values)) if is_aggregate and self.flip() else None
+        read = Read("random", parameters, block.steps, outputs, order, limit, having=having)
+        after = _Scope(
+            {name: each for name, each in scope.nodes.items() if name in kept},
+            {name: each for name, each in scope.edges.items() if name in kept},
+            tuple(
+                PropertyOf(CARRIED, each.name, each.type)
+                for each in values
+                if not each.type.is_vector
+            ),
+        )
+        return _Block((Stage(read, tuple(carried)),), after)
 
     def having(self, outputs: tuple[Output, ...]) -> Condition:
         return self.without_text(_ResultScope(outputs=outputs))

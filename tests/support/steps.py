@@ -21,6 +21,10 @@ ARROWS = {
 
 
 def format_read(query: ir.Read) -> str:
+    return "\n".join(_lines(query))
+
+
+def _lines(query: ir.Read) -> list[str]:
     lines = [*_part(query)]
     for each in query.unions:
         lines += ["union" if each.distinct else "union all", *_part(each.read)]
@@ -29,7 +33,7 @@ def format_read(query: ir.Read) -> str:
     for word, count in (("limit", query.limit), ("offset", query.offset)):
         if count is not None:
             lines.append(f"{word} {count if isinstance(count, int) else expression_text(count)}")
-    return "\n".join(lines)
+    return lines
 
 
 def _part(query: ir.Read) -> Iterator[str]:
@@ -48,6 +52,12 @@ def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:
             case ir.ScanAny(variable, types):
                 text = f"scan {variable_text(variable)}: {' | '.join(types)}"
                 yield indent + text + _rest(step.filters, step.columns, None)
+            case ir.Stage(read, carried):
+                yield "stage"
+                yield from (f"  {line}" for line in _lines(read))
+                for each in carried:
+                    text = f"with {variable_text(each.variable)}: {' | '.join(each.types)}"
+                    yield text + _rest((), each.columns, None)
             case ir.Expand():
                 yield indent + _expand(step)
             case ir.ExpandAny():

@@ -49,6 +49,8 @@ def _clauses(steps: Sequence[ir.Step]) -> Iterator[str]:
             case ir.ScanAny(variable, types, filters):
                 yield f"{variable_text(variable)}: {' | '.join(types)}"
                 yield from map(condition_text, filters)
+            case ir.Stage():
+                raise AssertionError("stages are drawn as programs only")
             case ir.ExpandAny():
                 raise AssertionError("which way each edge is walked has no spelling")
             case ir.Expand():

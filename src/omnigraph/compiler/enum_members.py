@@ -16,7 +16,7 @@ from omnigraph.compiler.ir import (
     PropertyOf,
     Read,
 )
-from omnigraph.compiler.scope import atoms_of, conditions_in
+from omnigraph.compiler.scope import atoms_of, conditions_in, is_named
 from omnigraph.compiler.spelling import closest
 from omnigraph.lang.source import Source, Span
 
@@ -34,7 +34,8 @@ def find_missing_members(query: Read, source: Source) -> Iterator[str]:
             best = closest(text, members)
             hint = f"did you mean '{best}'?" if best else f"it has {', '.join(members)}"
             place = f"{source.line_at(span.start)}:{source.column_at(span.start)}"
-            yield f"{place}: the enum {held.spelling} of `${held.variable}` has no '{text}'; {hint}"
+            owner = f" of `${held.variable}`" if is_named(held.variable) else ""
+            yield f"{place}: the enum {held.spelling}{owner} has no '{text}'; {hint}"
 
 
 def _compared(condition: Condition) -> Iterator[tuple[PropertyOf, str, Span]]:

@@ -77,6 +77,8 @@ def headline(operator: plan.Operator) -> str:
         case plan.Either(variable, parts):
             types = " | ".join(each.type_name for each in parts)
             return f"either {variable_text(variable)}: {types}"
+        case plan.Stage():
+            return f"go on with {_carried_text(operator)}"
         case plan.Expand():
             return _expand_headline(operator)
         case plan.ExpandAny():
@@ -120,6 +122,10 @@ def _details(operator: plan.Operator) -> Iterator[str]:
             yield from _where(filters)
             yield _columns(columns)
             yield "access: key lookup"
+        case plan.Stage(_, carried):
+            for each in carried:
+                listed = ", ".join(each.columns or ()) or "id only"
+                yield f"columns of {variable_text(each.variable)}: {listed}"
         case plan.ExpandAny():
             yield f"ways: {', '.join(map(_way_text, operator.ways))}"
             yield from _where(operator.filters)
@@ -148,6 +154,16 @@ def _details(operator: plan.Operator) -> Iterator[str]:
             yield "ties: group key"
         case _:
             pass
+
+
+def _carried_text(operator: plan.Stage) -> str:
+    """What a stage hands on, as its `with` names it."""
+    shown = []
+    for each in plan.columns_of(operator.input):
+        is_id = isinstance(each.expression, ir.IdOf) and each.expression.variable == each.name
+        if is_id or ir.TYPE_COLUMN not in each.name:
+            shown.append(f"${each.name}" if is_id else each.name)
+    return ", ".join(shown)
 
 
 def _access(index: tuple[str, WantedIndexKind] | None) -> str:
@@ -270,7 +286,7 @@ def _count(count: plan.Count) -> str:
 
 def _column_text(column: plan.Column | plan.GroupColumn) -> str:
     text = expression_text(column.expression)
-    return text if text == f"${column.name}" else f"{text} as {column.name}"
+    return text if text in (f"${column.name}", column.name) else f"{text} as {column.name}"
 
 
 # ── statements ───────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ starts from one empty row, and each step takes rows to rows:
   block left unbound it leads nowhere;
 - `ScanAny` and `ExpandAny` are both for a variable of several types: such a variable is told apart
   by type and id, since ids are unique within a type only;
+- `Stage` binds what an earlier stage of the read handed on (`with { }`); it is the first step;
 - `Where` keeps rows for which its condition is true (null is not true);
 - `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
 - `Within` keeps rows for which its steps yield something (`exists { }`);
@@ -59,6 +60,9 @@ sorts after every name that one can."""
 
 RESULT = "~result"
 """In `having`, the columns of the result are the properties of this variable."""
+
+CARRIED = "~carried"
+"""Behind `with`, the values that it hands on are the properties of this variable."""
 
 NOW_PARAMETER = "__nanograph_now"
 """A caller may fix the instant of an execution under this name; no query may declare it."""
@@ -531,6 +535,36 @@ class ExpandAny:
 
 
 @dataclass(frozen=True, slots=True)
+class CarriedVariable:
+    """A node or an edge that a stage hands on: its id, and of several types also its type."""
+
+    variable: str
+    kind: TypeKind
+    types: tuple[str, ...]
+    """Sorted."""
+    columns: tuple[str, ...] | None = None
+    """The properties later steps read, sorted; None until pruned."""
+
+    @property
+    def id_column(self) -> str:
+        """The column of the stage that has its id, null if it is unbound."""
+        return self.variable
+
+    @property
+    def type_column(self) -> str:
+        """The column of the stage that has the name of its type, if there are several."""
+        return f"{self.variable}.{TYPE_COLUMN}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Begin with the rows of `read`: bind its variables again, and its values to `CARRIED`."""
+
+    read: "Read"
+    variables: tuple[CarriedVariable, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     condition: Condition
 
@@ -566,7 +600,7 @@ Test = Without | Within | Measured
 Binder = Scan | ScanAny | Expand | ExpandAny
 """A step that makes rows; it has conditions of its own."""
 
-Step = Binder | Where | Test | Optionally
+Step = Stage | Binder | Where | Test | Optionally
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -623,8 +657,16 @@ class Read:
 
     @property
     def parts(self) -> "tuple[Read, ...]":
-        """The first part, then those of the unions."""
-        return (self, *(each.read for each in self.unions))
+        """The first part, then those of the unions; each behind the stages that it goes on from."""
+        before = self.stage
+        stages = () if before is None else before.read.parts
+        return (*stages, self, *(part for each in self.unions for part in each.read.parts))
+
+    @property
+    def stage(self) -> Stage | None:
+        """What it goes on from."""
+        first = self.steps[0] if self.steps else None
+        return first if isinstance(first, Stage) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,8 @@ def _report(checked: CheckedQuery, catalog: Catalog, source: Source) -> LintResu
     is_mutation = isinstance(query.body, ast.Mutation)
     warnings = [NO_PARAMETERS] if is_mutation and not query.parameters else []
     if isinstance(checked.resolved, Read):
-        warnings += find_missing_members(checked.resolved, source)
+        for part in checked.resolved.parts:
+            warnings += find_missing_members(part, source)
     return LintResult(
         name=name,
         kind="mutation" if is_mutation else "read",

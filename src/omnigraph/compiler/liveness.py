@@ -48,6 +48,9 @@ def _rows(operator: plan.Operator, read: frozenset[str]) -> plan.Operator:
             return replace(
                 operator, input=_rows(given, frozenset(before)), kept=tuple(sorted(after - bound))
             )
+        case plan.Stage(given, carried):
+            kept_nodes = tuple(each for each in carried if each.variable in read)
+            return replace(operator, input=drop_unread(given), variables=kept_nodes)
         case plan.CrossJoin(left, right):
             return replace(operator, left=_rows(left, read), right=_rows(right, read))
         case plan.AntiJoin(given, on=on) | plan.SemiJoin(given, on=on):

@@ -4,7 +4,7 @@ Three things are decided that the steps leave open: how a scan reaches its nodes
 expand stands for, and which variables tie a block to the rows around it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -71,10 +71,14 @@ def _lower_part(query: ir.Read, catalog: Catalog) -> plan.Operator:
         return _lower_groups(query, rows)
     if rank is not None:
         # The rank decides alone; further keys cannot matter, since no two nodes share a place.
-        rows = plan.Sort(rows, (plan.ByRank(ranked_variable(rank)),), *_ties(query, block.types))
+        by_rank = plan.ByRank(ranked_variable(rank))
+        ties = _ties(query, block.types)
+        rows = plan.Sort(rows, (by_rank, *_carried_keys(query)), *ties)
     elif query.order:
-        keys = tuple(_sort_key(query, each) for each in query.order)
-        rows = plan.Sort(rows, keys, *_ties(query, block.types))
+        by_value = [_sort_key(query, each) for each in query.order]
+        known = {each.operand for each in by_value}
+        more = (each for each in _carried_keys(query) if each.operand not in known)
+        rows = plan.Sort(rows, (*by_value, *more), *_ties(query, block.types))
     columns = tuple(map(_column, query.outputs))
     return plan.Project(_limited(query, rows), columns, _late_properties(query))
 
@@ -122,7 +126,7 @@ def _late_properties(query: ir.Read) -> tuple[ir.PropertyOf, ...]:
     return tuple(
         each
         for each in dict.fromkeys(properties)
-        if each not in read and each.name != ir.TYPE_COLUMN
+        if each not in read and each.name != ir.TYPE_COLUMN and each.variable != ir.CARRIED
     )
 
 
@@ -141,6 +145,18 @@ def _sort_key(query: ir.Read, ordering: ir.Ordering) -> plan.ByValue:
         operand = ir.IdOf(operand.variable)
     assert not isinstance(operand, ir.Aggregate | ir.Nearest | ir.Bm25 | ir.Rrf), operand
     return plan.ByValue(operand, ordering.descending)
+
+
+def _carried_keys(query: ir.Read) -> Iterator[plan.ByValue]:
+    """The values that were handed on tell rows apart, before the ids do."""
+    stage = query.stage
+    if stage is None:
+        return
+    names = {each.id_column for each in stage.variables}
+    names |= {each.type_column for each in stage.variables}
+    for each in stage.read.outputs:
+        if each.name not in names:
+            yield plan.ByValue(ir.PropertyOf(ir.CARRIED, each.name, each.type), descending=False)
 
 
 def _column(output: ir.Output) -> plan.Column:
@@ -175,6 +191,12 @@ class _Block:
             case ir.ScanAny(variable, types):
                 self._join(self._either(step))
                 self.types[variable] = types
+            case ir.Stage(read, carried):
+                self.rows = plan.Stage(
+                    _lower_read(read, self.catalog), tuple(map(self._carried, carried))
+                )
+                self.types |= {each.variable: each.types for each in carried}
+                self.types[ir.CARRIED] = ()
             case ir.Expand():
                 self.rows = self._expand(step)
                 self.types.setdefault(step.target, (step.target_type,))
@@ -218,6 +240,11 @@ class _Block:
         for step in steps:
             inner.add(step)
         return inner, on
+
+    def _carried(self, each: ir.CarriedVariable) -> ir.CarriedVariable:
+        return replace(
+            each, columns=tuple(self._shared_columns(each.columns, each.kind, each.types))
+        )
 
     def _filter(self, condition: ir.Condition) -> plan.Filter:
         """Filters that follow each other are one."""
@@ -432,7 +459,7 @@ def _conditions_on(variable: str, steps: Sequence[ir.Step]) -> list[ir.Condition
                 found += conjuncts_of(condition)
             case ir.Scan() | ir.ScanAny() | ir.Without() | ir.Within() | ir.Measured():
                 pass
-            case ir.Optionally():
+            case ir.Stage() | ir.Optionally():
                 pass
             case _:
                 assert_never(step)

@@ -24,6 +24,7 @@ from omnigraph.compiler.ir import (
     Query,
     Scan,
     ScanAny,
+    Stage,
     Statement,
     Step,
     Update,
@@ -159,8 +160,8 @@ def _walked(steps: Iterable[Step], catalog: Catalog) -> Iterator[TypeUse]:
                     yield from _edge_and_ends(each, catalog)
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from _walked(inner, catalog)
-            case Where():
-                pass
+            case Where() | Stage():
+                pass  # a stage is a part of its own
             case _:
                 assert_never(step)
 

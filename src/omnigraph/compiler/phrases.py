@@ -5,6 +5,7 @@ from typing import assert_never
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.ir import (
+    CARRIED,
     RESULT,
     Aggregate,
     AllOf,
@@ -41,6 +42,8 @@ _ESCAPES = str.maketrans({'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t
 
 
 def variable_text(variable: str) -> str:
+    if variable == CARRIED:
+        return "the row"
     return f"${variable}" if is_named(variable) else "$_"
 
 
@@ -57,7 +60,7 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return _literal(value, kind)
         case ParameterRef(name):
             return f"${name}"
-        case PropertyOf(variable, name) if variable == RESULT:
+        case PropertyOf(variable, name) if variable in (RESULT, CARRIED):
             return name
         case PropertyOf(variable):
             return f"{variable_text(variable)}.{expression.spelling}"

@@ -21,6 +21,7 @@ from omnigraph.compiler.access import KeyPart
 from omnigraph.compiler.ir import (
     Aggregate as AggregateExpression,
     Assignment,
+    CarriedVariable,
     Comparator,
     Condition,
     Direction,
@@ -86,6 +87,15 @@ class Either:
 
     variable: str
     parts: tuple[NodeScan | KeyLookup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The rows of a finished table: each binds its variables by their ids, and `ir.CARRIED`."""
+
+    input: "Operator"
+    """It yields columns."""
+    variables: tuple[CarriedVariable, ...]
 
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────
@@ -342,6 +352,7 @@ Operator = (
     | NodeScan
     | KeyLookup
     | Either
+    | Stage
     | Expand
     | ExpandAny
     | CrossJoin
@@ -378,7 +389,8 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
         ):
             return (given, inner)
         case (
-            Expand(input=given)
+            Stage(given)
+            | Expand(input=given)
             | ExpandAny(input=given)
             | Filter(given)
             | TopRanked(given)

@@ -71,6 +71,7 @@ class QueryRule(StrEnum):
     U19 = "U19", "`having` stands without an aggregate, or reads what is not returned."
     U20 = "U20", "The parts of a union do not have the same columns."
     U21 = "U21", "A path is bound or used where it cannot be."
+    U22 = "U22", "`with` renames a node or an edge, or hands on a value without a name."
 
     E1 = "E1", "A function does not exist, or takes another number of values."
     E2 = "E2", "An operator or a function does not take such a value."

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.compiler.ir import (
+    CARRIED,
     WILDCARD_PREFIX,
     Aggregate,
     AllOf,
@@ -38,6 +39,7 @@ from omnigraph.compiler.ir import (
     Rrf,
     Scan,
     ScanAny,
+    Stage,
     Step,
     StringMatch,
     TextMatch,
@@ -159,6 +161,8 @@ def conditions_in(steps: Iterable[Step]) -> Iterator[Condition]:
                 yield from atoms_of(condition)
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from conditions_in(inner)
+            case Stage():
+                pass  # a part of its own
             case _:
                 assert_never(step)
 
@@ -179,6 +183,8 @@ def step_operands(step: Step) -> Iterator[Operand]:
                 yield from step_operands(inner)
             yield from operands_in(aggregate)
             yield from leaves_of(bound)
+        case Stage():
+            pass
         case _:
             assert_never(step)
 
@@ -190,6 +196,8 @@ def bound_by(steps: Iterable[Step]) -> tuple[str, ...]:
         match step:
             case Scan(variable) | ScanAny(variable):
                 bound[variable] = None
+            case Stage(variables=carried):
+                bound |= dict.fromkeys((*(each.variable for each in carried), CARRIED))
             case (
                 Expand(target=target, edge_variable=edge_variable)
                 | ExpandAny(target=target, edge_variable=edge_variable)
@@ -221,6 +229,8 @@ def mentioned_in(steps: Iterable[Step]) -> frozenset[str]:
                 names |= {source, target} | ({edge_variable} if edge_variable else set())
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 names |= mentioned_in(inner)
+            case Stage():
+                names |= set(bound_by([step]))
             case Where():
                 pass
             case _:

@@ -13,6 +13,7 @@ from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar, ValueType, Vector, are_compatible
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
+    CARRIED,
     F64,
     I64,
     RESULT,
@@ -66,7 +67,7 @@ def describe(operand: Operand) -> str:
             return f"the literal {_spell(value, value_type)}"
         case ParameterRef(name, value_type):
             return f"`${name}` ({value_type})"
-        case PropertyOf(variable, name, value_type) if variable == RESULT:
+        case PropertyOf(variable, name, value_type) if variable in (RESULT, CARRIED):
             return f"`{name}` ({value_type})"
         case PropertyOf(variable, type=value_type):
             return f"`${variable}.{operand.spelling}` ({value_type})"

@@ -41,7 +41,17 @@ def optimise(
 ) -> Read:
     for each in PASSES:
         rewrite = partial(order_expands, sizes=sizes) if each is order_expands else each
-        others = [replace(union, read=rewrite(union.read, catalog)) for union in query.unions]
-        query = replace(rewrite(query, catalog), unions=tuple(others))
+        query = _rewritten(query, rewrite, catalog)
         watch(each.__name__, query)
     return query
+
+
+def _rewritten(query: Read, rewrite: Pass, catalog: Catalog) -> Read:
+    """The query after one pass over all its parts."""
+    others = [replace(each, read=_rewritten(each.read, rewrite, catalog)) for each in query.unions]
+    whole = replace(rewrite(query, catalog), unions=tuple(others))
+    stage = whole.stage
+    if stage is None:
+        return whole
+    before = replace(stage, read=_rewritten(stage.read, rewrite, catalog))
+    return replace(whole, steps=(before, *whole.steps[1:]))

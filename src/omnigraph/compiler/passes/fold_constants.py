@@ -48,6 +48,7 @@ from omnigraph.compiler.ir import (
     Read,
     Scan,
     ScanAny,
+    Stage,
     Step,
     StringMatch,
     StringTest,
@@ -241,6 +242,8 @@ def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
             inner = _fold_block(steps)
             if inner:
                 yield Optionally(inner)
+        case Stage():
+            yield step
         case _:
             assert_never(step)
 
@@ -268,7 +271,7 @@ def _yields_nothing(step: Step) -> bool:
             return NEVER in step.filters
         case Where(condition):
             return condition == NEVER
-        case Without() | Within() | Measured() | Optionally():
+        case Stage() | Without() | Within() | Measured() | Optionally():
             return False
         case _:
             assert_never(step)

@@ -41,6 +41,7 @@ from omnigraph.compiler.ir import (
     Read,
     Scan,
     ScanAny,
+    Stage,
     Step,
     Where,
     Within,
@@ -111,6 +112,9 @@ def _order_block(
         match step:
             case Scan() | ScanAny() | Expand() | ExpandAny() | Where():
                 together.append(step)
+            case Stage():
+                ordered.append(step)
+                bound = bound.union(bound_by([step]))
             case Without(inner) | Within(inner) | Measured(inner):
                 flush()
                 ordered.append(replace(step, steps=_order_block(inner, inner_rules, outer=bound)))

@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     Read,
     Scan,
     ScanAny,
+    Stage,
     Step,
     Where,
     Within,
@@ -79,6 +80,9 @@ def _prune_step(step: Step, needs: Needs, bound: frozenset[str]) -> Step:
                 columns=() if target in bound else _columns(target, needs),
                 edge_columns=() if edge_variable is None else _columns(edge_variable, needs),
             )
+        case Stage(_, carried):
+            pruned = (replace(each, columns=_columns(each.variable, needs)) for each in carried)
+            return replace(step, variables=tuple(pruned))
         case Where():
             return step
         case Without(steps) | Within(steps):

@@ -33,8 +33,10 @@ class Context:
         """The parameters that are used as the pattern of `matches`."""
         self.fractions: set[str] = set()
         """The parameters that are used as the fraction of `percentile`."""
-        self.aliases: Mapping[str, Operand] = {}
-        """What the aliases of `return` stand for, while `order` is resolved."""
+        self.carried: Mapping[str, Operand | None] = {}
+        """What `with` handed on to this stage, by name; None if it is wrong and was reported."""
+        self.aliases: Mapping[str, Operand | None] = {}
+        """What bare words stand for: what is carried, and in `order` the aliases of `return`."""
         self._diagnostics: list[Diagnostic] = []
         self._wildcards = count(1)
 
@@ -133,6 +135,8 @@ class BlockScope:
     """The shortest paths of this block by name; they are no nodes and no edges."""
     sealed: set[str] = field(default_factory=set)
     """Variables of `not` blocks below: local to them, so they must not be bound here later."""
+    is_stage: bool = False
+    """It holds what an earlier stage handed on, and is no block."""
 
     def find(self, name: str) -> BoundVariable | None:
         scope: BlockScope | None = self

@@ -46,7 +46,7 @@ def resolve_having(read: ast.Read, columns: list[Column], context: Context) -> C
         if column is not None
     }
     resolved = resolve_condition(condition, BlockScope(), context, is_value=True)
-    context.aliases = {}
+    context.aliases = context.carried
     return resolved
 
 

@@ -1,6 +1,6 @@
 """What expressions are made of: literals, parameters, `$x.p`, `$x`, `now()`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -50,13 +50,14 @@ def resolve_leaf(expression: ast.Expression, scope: BlockScope, context: Context
         case ast.Now(span):
             return Now(span=span)
         case ast.Word(text, span) if text in context.aliases:
-            return replace(context.aliases[text], span=span)
+            found = context.aliases[text]
+            return None if found is None else replace(found, span=span)
         case ast.Word("null", span):
             return Constant(None, None, span)
         case (
             ast.Word() | ast.Aggregate() | ast.Nearest() | ast.Bm25() | ast.Rrf() | ast.TextMatch()
         ):
-            context.report(misplaced(expression), expression.span)
+            context.report(misplaced(expression, context.carried), expression.span)
             return None
         case _:
             message = "only a literal, a parameter or a property can stand here"
@@ -66,12 +67,18 @@ def resolve_leaf(expression: ast.Expression, scope: BlockScope, context: Context
 
 def misplaced(
     expression: ast.Word | ast.Aggregate | ast.Nearest | ast.Bm25 | ast.Rrf | ast.TextMatch,
+    carried: Collection[str] = (),
 ) -> TypeProblem:
-    """Why this expression has no value for a single row."""
+    """Why this expression has no value for a single row; `carried` are the words that have one."""
     match expression:
         case ast.Word(text):
             hint = "aliases are for `order`; a property is written `$x.name`, a String in quotes"
-            return TypeProblem(QueryRule.U8, f"'{text}' has no meaning here", hint)
+            return TypeProblem(
+                QueryRule.U8,
+                f"'{text}' has no meaning here",
+                suggest(text, carried) or hint,
+                candidates=rank_candidates(text, carried),
+            )
         case ast.Aggregate(function):
             return TypeProblem(
                 QueryRule.U12, f"`{function}` can only be returned: there is no group here"

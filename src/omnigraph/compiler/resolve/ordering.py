@@ -64,7 +64,7 @@ def resolve_order(
             aliases.setdefault(projection.alias.text, at)
     is_aggregate = any(isinstance(each.expression, ast.Aggregate) for each in read.returns)
     returned = _Returned(columns, aliases, is_aggregate)
-    context.aliases = _values_of(returned)
+    context.aliases = {**context.carried, **_values_of(returned)}
     keys = [
         _resolve_key(each.expression, returned, scope, context, is_first=at == 0)
         for at, each in enumerate(read.order)
@@ -112,7 +112,9 @@ def _resolve_key(
                 return resolve_rank(expression, scope, context)
             context.report(problem, expression.span)
             return None
-        case ast.Word(text, span) if text in returned.aliases or text != "null":
+        case ast.Word(text, span) if text in returned.aliases or not (
+            text == "null" or text in context.carried
+        ):
             return _resolve_alias(text, span, returned, context, is_first=is_first)
         case ast.Aggregate():
             return _resolve_aggregate_key(expression, returned, scope, context)

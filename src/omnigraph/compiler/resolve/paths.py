@@ -48,7 +48,9 @@ def _find_problem(walk: Walk, scope: BlockScope) -> TypeProblem | None:
         return _refuse("both ends of a shortest path have a name", "write `$b` instead of `$_`")
     if walk.source == walk.target:
         return _refuse("a shortest path leads from one variable to another")
-    if all(scope.find_outer(each) is not None for each in (walk.source, walk.target)):
+    is_block = scope.outer is not None and not scope.outer.is_stage
+    ends = (walk.source, walk.target)
+    if is_block and all(scope.find_outer(each) is not None for each in ends):
         message = "both ends of this path are bound outside of its block"
         return _refuse(message, "bind the path outside of the block")
     return None

@@ -10,6 +10,7 @@ variable may be unbound.
 from typing import assert_never
 
 from omnigraph.compiler.ir import (
+    CARRIED,
     I64,
     NEVER,
     STRING,
@@ -46,6 +47,7 @@ from omnigraph.compiler.resolve.variables import (
 )
 from omnigraph.compiler.resolve.walks import Walk, resolve_walk
 from omnigraph.compiler.rules import QueryRule
+from omnigraph.compiler.scope import mentioned_in
 from omnigraph.compiler.spelling import rank_candidates, suggest
 from omnigraph.compiler.typecheck import TypeProblem, find_measure_problem
 from omnigraph.lang.query import ast
@@ -245,6 +247,7 @@ class _Block:
             for each in clause.clauses
             for name in mentioned_names(each, parameters=parameters)
         )
+        is_attached |= CARRIED in mentioned_in(steps)
         if not is_attached and self._context.fault_count == faults:
             self._context.report(detached, clause.span)
         return steps

@@ -17,8 +17,9 @@ from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.having import resolve_having
 from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
-from omnigraph.compiler.resolve.outputs import resolve_outputs
+from omnigraph.compiler.resolve.outputs import Column, resolve_outputs
 from omnigraph.compiler.resolve.pattern import resolve_pattern
+from omnigraph.compiler.resolve.stages import HandedOn, hand_on
 from omnigraph.compiler.resolve.unions import agree, resolve_union_order
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import rank_candidates
@@ -128,23 +129,50 @@ def _marked(read: Read, context: Context) -> Read:
         )
         for each in read.parameters
     )
-    others = (replace(each, read=replace(each.read, parameters=marked)) for each in read.unions)
-    return replace(read, parameters=marked, unions=tuple(others))
+    return _with_parameters(read, marked)
+
+
+def _with_parameters(read: Read, parameters: tuple[Parameter, ...]) -> Read:
+    """The read and all its parts with these parameters."""
+    unions = (replace(e, read=_with_parameters(e.read, parameters)) for e in read.unions)
+    steps, stage = read.steps, read.stage
+    if stage is not None:
+        before = replace(stage, read=_with_parameters(stage.read, parameters))
+        steps = (before, *steps[1:])
+    return replace(read, parameters=parameters, steps=steps, unions=tuple(unions))
 
 
 def _resolve_part(
     name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
 ) -> Read:
+    before = HandedOn()
+    for each in body.stages:
+        stage, columns, scope = _resolve_stage(name, parameters, each, before, context)
+        before = hand_on(stage, each, columns, scope, context)
+    return _resolve_stage(name, parameters, body, before, context)[0]
+
+
+def _resolve_stage(
+    name: str,
+    parameters: tuple[Parameter, ...],
+    body: ast.Read,
+    before: HandedOn,
+    context: Context,
+) -> tuple[Read, list[Column], BlockScope]:
     context.pattern = body.match
-    scope = BlockScope()
+    context.carried = context.aliases = before.values
+    scope = BlockScope(outer=before.scope)
     steps = resolve_pattern(body.match, scope, context)
+    if before.stage is not None:
+        steps = (before.stage, *steps)
     columns = resolve_outputs(body.returns, scope, context)
     having = resolve_having(body, columns, context)
     order = resolve_order(body, columns, scope, context)
     limit = resolve_count("limit", body.limit, context)
     offset = resolve_count("offset", body.offset, context)
     outputs = tuple(each for each in columns if each is not None)
-    return Read(name, parameters, steps, outputs, order, limit, offset, having)
+    read = Read(name, parameters, steps, outputs, order, limit, offset, having)
+    return read, columns, scope
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from omnigraph.compiler.ir import (
     Read,
     Scan,
     ScanAny,
+    Stage,
     Step,
     StringMatch,
     StringTest,
@@ -108,6 +109,8 @@ def _conditions(steps: Iterable[Step], types: dict[str, tuple[str, ...]]) -> Ite
                 if step.edge_variable is not None:
                     types[step.edge_variable] = step.edges
                 yield from _parts(filters)
+            case Stage(variables=carried):
+                types |= {each.variable: each.types for each in carried}
             case Where(condition):
                 yield from _parts((condition,))
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):

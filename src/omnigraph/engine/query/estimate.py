@@ -64,6 +64,17 @@ class Estimator:
                 return min(1, table.row_count) * self._share(filters)
             case plan.Either(_, parts):
                 return sum(self._expect(each, given) for each in parts)
+            case plan.Stage(below, carried):
+                self._rows |= Estimator(self.execution.apart()).expect(below)
+                for each in carried:
+                    if len(each.types) == 1:
+                        find = (
+                            self.execution.view.edge
+                            if each.kind == "edge"
+                            else self.execution.view.node
+                        )
+                        self._bind(each.variable, find(each.types[0]))
+                return self._rows[id(below)]
             case plan.Expand(input=below):
                 return self._walk(operator, self._expect(below, given))
             case plan.ExpandAny(input=below, walks=walks):

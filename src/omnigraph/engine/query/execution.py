@@ -87,6 +87,24 @@ class Execution:
             self._fetched_rows[key] = FetchedRows(read, early, late, self._late_above)
         return self._fetched_rows[key]
 
+    def look_up(
+        self,
+        operator: plan.Operator,
+        variable: str,
+        table: TableView,
+        columns: Sequence[str],
+        ids: Sequence[str],
+    ) -> ResidentRows | FetchedRows:
+        """The rows of a table, those with these ids among them, with these columns."""
+        if self.view.prefers_resident(table, columns, asked=len(ids)):
+            table.resident.load((ID, *columns))
+            return table.resident
+        rows = self.fetched_rows(operator, variable, table, columns)
+        before = rows.nbytes
+        rows.fetch(ids)
+        self.memory.hold("look up", rows.nbytes - before)
+        return rows
+
     def typed_rows(
         self, operator: plan.Operator, variable: str, types: tuple[str, ...]
     ) -> TypedRows:

@@ -240,6 +240,7 @@ def types_of(root: plan.Operator) -> tuple[ValueType, ...]:
             | plan.NodeScan()
             | plan.KeyLookup()
             | plan.Either()
+            | plan.Stage()
             | plan.Expand()
             | plan.ExpandAny()
             | plan.CrossJoin()

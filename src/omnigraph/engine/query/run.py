@@ -26,6 +26,7 @@ from omnigraph.engine.query.measure import counted_walk, measure
 from omnigraph.engine.query.rank import rank_rows, rank_scan
 from omnigraph.engine.query.scan import look_up, scan
 from omnigraph.engine.query.sort import places_of, sort, sort_columns
+from omnigraph.engine.query.stages import go_on
 from omnigraph.engine.query.values import object_column
 from omnigraph.engine.tables.arrays import Array, gather
 
@@ -104,6 +105,8 @@ class Runner:
                 return self._leaf(look_up(operator, execution), outside)
             case plan.Either():
                 return self._either(operator, outside)
+            case plan.Stage():
+                return self._stage(operator)
             case plan.Expand(input=given):
                 return expand(operator, self.rows(given, outside), execution)
             case plan.ExpandAny(input=given):
@@ -152,6 +155,11 @@ class Runner:
         rows = self._execution.typed_rows(operator, operator.variable, types)
         for each in operator.parts:
             yield from join_leaf(each, self.rows(each, outside), rows)
+
+    def _stage(self, operator: plan.Stage) -> Frames:
+        """Its variables are others than those of the stage before, of whatever name."""
+        before = Runner(self._execution.apart(), self._watch)
+        yield from go_on(operator, before.table(operator.input), self._execution)
 
     def _limited(self, given: plan.Operator, outside: Frame, limit: plan.Limit) -> Frames:
         """A sort below a limit sorts only as many rows as the limit shows."""

@@ -11,7 +11,7 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames, RowRange, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID, FetchedRows, ResidentRows
+from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.view import TableView
 from omnigraph.engine.search.ranking import Candidates
 from omnigraph.engine.tables.arrays import texts_of
@@ -53,15 +53,7 @@ def at_ids(
     ids: Sequence[str],
 ) -> Frames:
     """The rows of a leaf that have one of these ids, in the order of the ids."""
-    columns = _columns(operator)
-    rows: ResidentRows | FetchedRows
-    if execution.view.prefers_resident(table, columns, asked=len(ids)):
-        rows = table.resident
-        rows.load((ID, *columns))
-    else:
-        rows = execution.fetched_rows(operator, operator.variable, table, columns)
-        rows.fetch(ids)
-        execution.memory.hold("look up", rows.nbytes)
+    rows = execution.look_up(operator, operator.variable, table, _columns(operator), ids)
     at = rows.find_texts(ids)
     kept = execution.keep(operator.filters, _frame(operator.variable, Bound(rows, at[at >= 0])))
     if kept.count:

@@ -475,6 +475,11 @@ class Read:
     offset: Literal | Variable | None
     span: Span = field(default=NOWHERE, compare=False)
     unions: "tuple[Union, ...]" = ()
+    stages: "tuple[Read, ...]" = ()
+    """What stands before: each matches, and hands on to the next what its `with` names (extension).
+
+    It has no unions and no stages of its own. `match` is empty only behind another stage.
+    """
 
 
 @dataclass(frozen=True, slots=True)

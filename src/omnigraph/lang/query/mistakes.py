@@ -47,7 +47,7 @@ KEYWORDS = frozenset(
             "RRF",
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
-        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL", "SHORTEST"),
+        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL", "SHORTEST", "WITH"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }
@@ -87,6 +87,7 @@ _WORDS = {
     "WHERE": "'where'",
     "HAVING": "'having'",
     "UNION": "'union'",
+    "WITH": "'with'",
     "ALL": "'all'",
     "ORDER": "'order'",
     "LIMIT": "'limit'",

@@ -5,7 +5,7 @@ grammar cannot express: repeated names, numbers out of range, and too deep nesti
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -117,7 +117,8 @@ class _Reader:
         remaining: list[ast.Clause] = []
         if isinstance(query.body, ast.Read):
             parts = (query.body, *(each.part for each in query.body.unions))
-            remaining += (clause for part in parts for clause in part.match)
+            stages = (stage for part in parts for stage in (*part.stages, part))
+            remaining += (clause for stage in stages for clause in stage.match)
         count = 0
         while remaining:
             clause = remaining.pop()
@@ -187,21 +188,41 @@ class _Reader:
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, tree: Tree[Token]) -> ast.Read:
-        parts = {str(part.data): part for part in tree.children if isinstance(part, Tree)}
-        having, order = parts.get("having"), parts.get("order")
+        stages: list[ast.Read] = []
+        unions: list[ast.Union] = []
+        parts: dict[str, Tree[Token]] = {}
+        for part in tree.children:
+            if isinstance(part, Token):
+                continue  # `all` of a union
+            if part.data == "carry":
+                stages.append(self._stage(parts.pop("match", None), part))
+            elif part.data == "union":
+                unions.append(self._union(part))
+            else:
+                parts[str(part.data)] = part
+        returned = _trees(parts["returns"].children)
+        read = self._sections(parts, tuple(map(self._projection, returned)), span_of(tree))
+        return replace(read, unions=tuple(unions), stages=tuple(stages))
+
+    def _stage(self, match: Tree[Token] | None, tree: Tree[Token]) -> ast.Read:
+        carried = [each for each in _trees(tree.children) if each.data == "projection"]
+        parts = {str(each.data): each for each in _trees(tree.children)}
+        if match is not None:
+            parts["match"] = match
+        return self._sections(parts, tuple(map(self._projection, carried)), span_of(tree))
+
+    def _sections(
+        self, parts: Mapping[str, Tree[Token]], returns: tuple[ast.Projection, ...], span: Span
+    ) -> ast.Read:
+        match, having, order = parts.get("match"), parts.get("having"), parts.get("order")
         return ast.Read(
-            match=self._clauses(parts["match"].children),
-            returns=tuple(self._projection(each) for each in _trees(parts["returns"].children)),
+            match=() if match is None else self._clauses(match.children),
+            returns=returns,
             having=None if having is None else self._expression(having.children[0]),
             order=() if order is None else tuple(map(self._ordering, _trees(order.children))),
             limit=self._count(parts.get("limit")),
             offset=self._count(parts.get("offset")),
-            span=span_of(tree),
-            unions=tuple(
-                self._union(each)
-                for each in tree.children
-                if isinstance(each, Tree) and each.data == "union"
-            ),
+            span=span,
         )
 
     def _union(self, tree: Tree[Token]) -> ast.Union:

@@ -196,19 +196,30 @@ def _read(read: ast.Read) -> list[str]:
     for each in read.unions:
         lines.append("union all" if each.is_all else "union")
         lines.extend(_part(each.part))
-    if read.order:
-        lines.extend(_braces("order", map(_ordering, read.order)))
+    return [*lines, *_window(read)]
+
+
+def _part(read: ast.Read) -> list[str]:
+    lines: list[str] = []
+    for each in read.stages:
+        lines += [*_sections(each, "with"), *_window(each)]
+    return [*lines, *_sections(read, "return")]
+
+
+def _sections(read: ast.Read, word: str) -> list[str]:
+    lines = _block("match", read.match) if read.match else []
+    lines.extend(_braces(word, map(_projection, read.returns)))
+    if read.having is not None:
+        lines.extend(_braces("having", (print_expression(read.having),)))
+    return lines
+
+
+def _window(read: ast.Read) -> list[str]:
+    lines = _braces("order", map(_ordering, read.order)) if read.order else []
     if read.limit is not None:
         lines.append(f"limit {_value(read.limit)}")
     if read.offset is not None:
         lines.append(f"offset {_value(read.offset)}")
-    return lines
-
-
-def _part(read: ast.Read) -> list[str]:
-    lines = [*_block("match", read.match), *_braces("return", map(_projection, read.returns))]
-    if read.having is not None:
-        lines.extend(_braces("having", (print_expression(read.having),)))
     return lines
 
 

@@ -9,7 +9,8 @@ from typing import Final, assert_never
 from pyspark.sql import DataFrame, functions as f
 
 from omnigraph.compiler import plan
-from omnigraph.compiler.ir import STRING
+from omnigraph.compiler.ir import CARRIED, STRING, TYPE_COLUMN, CarriedVariable
+from omnigraph.compiler.plan import operators_in
 from omnigraph.engine.query.execution import Execution, columns_of
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
@@ -69,6 +70,8 @@ class Lowering:
                 return self._leaf(operator)
             case plan.Either():
                 return self._either(operator)
+            case plan.Stage():
+                return self._stage(operator)
             case plan.Expand(input=given):
                 walker = Walker(self.scans, self.names, self.execution)
                 return walker.expand(operator, self.rows(given, outside))
@@ -133,6 +136,46 @@ class Lowering:
             for each in operator.parts
         ]
         return union(parts, self.names)
+
+    def _stage(self, operator: plan.Stage) -> SparkRows:
+        """What a stage hands on: its values, its ids, and the columns that are joined to those."""
+        table = Lowering(self.scans, self.execution.apart(), self.names).table(operator.input)
+        is_limited = any(isinstance(each, plan.Limit) for each in operators_in(operator.input))
+        # A block reads the rows once more, and a limit may then keep other ones.
+        data = table.data.localCheckpoint(eager=False) if is_limited else table.data
+        columns = [each.name for each in plan.columns_of(operator.input)]
+        held = dict(zip(columns, table.names, strict=True))
+        # Rows with the same values are the same to a block.
+        row = self.names.fresh()
+        rows = SparkRows(
+            data.withColumn(row, f.struct(*table.names)),
+            {(CARRIED, ID): row} | {(CARRIED, name): at for name, at in held.items()},
+        )
+        for each in operator.variables:
+            own = {(each.variable, ID): held[each.id_column]}
+            if len(each.types) > 1:
+                own[each.variable, TYPE_COLUMN] = held[each.type_column]
+            rows = self._with_columns(each, SparkRows(rows.data, {**rows.names, **own}))
+        return rows
+
+    def _with_columns(self, each: CarriedVariable, rows: SparkRows) -> SparkRows:
+        """The rows with the columns of a node or an edge that is known by its id."""
+        columns = [name for name in each.columns or () if not rows.has(each.variable, name)]
+        if not columns:
+            return rows
+        find = self.scans.edge if each.kind == "edge" else self.scans.node
+        parts: list[SparkRows] = []
+        for type_name in each.types:
+            names = self.names.many(1 + len(columns))
+            data = self.scans.read(find(type_name), (ID, *columns), names)
+            own = {("", name): at for name, at in zip((ID, *columns), names, strict=True)}
+            parts.append(with_type(SparkRows(data, own), "", type_name, self.names))
+        found = union(parts, self.names)
+        on = rows.column(each.variable) == found.column("")
+        if len(each.types) > 1:
+            on &= rows.column(each.variable, TYPE_COLUMN) == found.column("", TYPE_COLUMN)
+        more = {(each.variable, name): found.names["", name] for name in columns}
+        return SparkRows(rows.data.join(found.data, on, "left"), {**rows.names, **more})
 
     def _pushed(self, operator: plan.NodeScan | plan.KeyLookup) -> str | None:
         where = push(operator.filters, self.execution.parameters).where

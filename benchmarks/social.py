@@ -8,7 +8,6 @@ process. Alone: each question in a fresh process of its own, after the graph was
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import tempfile
@@ -152,8 +151,14 @@ def answer_alone(folder: Path, program: str, name: str) -> None:
     opening = timed(lambda: opened.append(open_it(folder)))
     answer = ask(opened[0], parameters, question)
     seconds = [timed(answer) for _ in range(RUNS_ALONE)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([opening, *seconds, peak]))
+    print(json.dumps([opening, *seconds, peak_megabytes()]))
+
+
+def peak_megabytes() -> float:
+    """Of this program alone: `getrusage` counts the process that started it, too."""
+    status = Path("/proc/self/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) / 1024
 
 
 # ── the run ──────────────────────────────────────────────────────────────────────────────────────

@@ -199,6 +199,7 @@ def store_network(folder: Path, network: Network) -> None:
     for name, table in chain(network.nodes.items(), network.edges.items()):
         pq.write_table(table, folder / f"{name}.parquet")
     fill_graph(folder / "g", network)
+    open_graph(str(folder / "g")).optimize()
     fill_ladybug(folder, network)
     fill_duckdb(folder, network)
 

@@ -1482,6 +1482,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "storage/mapped.py",
+        (
+            "a damaged mapped file is read",
+            "            if trailer != _trailer(body):\n",
+            "            if False:\n",
+            "tests/unit/storage/test_mapped.py::test_a_damaged_file_is_passed_over",
+        ),
+    ),
+    *_of(
         "engine/proposals/heads.py",
         (
             "upkeep moves a head",

@@ -11,6 +11,7 @@ from omnigraph.storage.durability import Disk, Durability, disk_for
 from omnigraph.storage.lance.store import LanceStore, new_session
 from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
+from omnigraph.storage.mapped import MappedFiles
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.objects_cloud import open_bucket, open_memory
 from omnigraph.storage.objects_local import LocalObjects
@@ -30,6 +31,8 @@ class Stores:
     """The same objects without flushing, for leases: a power cut ends every lease anyway."""
     tables: Tables
     effects: Effects
+    mapped: MappedFiles | None = None
+    """What is kept beside the tables of a local graph."""
     is_remote: bool = False
     """Does a call wait for a network? Such calls are sent together where they can be (D30)."""
 
@@ -86,7 +89,8 @@ def open_stores(
         cache_bytes_max=cache_bytes_max,
         maps_bases=maps_bases,
     )
-    return Stores(root, objects, volatile, tables, effects, is_remote=not root.is_local)
+    mapped = MappedFiles(Path(root.uri)) if root.is_local else None
+    return Stores(root, objects, volatile, tables, effects, mapped, is_remote=not root.is_local)
 
 
 def open_objects(

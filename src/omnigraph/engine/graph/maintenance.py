@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph.state import Mode, OpenGraph
+from omnigraph.engine.query.table_cache import TableCache
+from omnigraph.engine.query.target import Target
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
     from omnigraph.engine.maintain.optimize import OptimizeResult
     from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
+    from omnigraph.engine.query.view import View
     from omnigraph.engine.schema.rewriting import RewriterFactory
     from omnigraph.engine.write.idempotency import IdempotencyKey
 
@@ -57,10 +61,13 @@ class GraphMaintenance(OpenGraph):
         message: str | None = None,
         rewriter_for: RewriterFactory | None = None,
     ) -> OptimizeResult:
-        """Compact small fragments and bring the indexes up to date. Removes nothing.
+        """Compact small fragments, and bring the indexes and the mapped files up to date.
+
+        Removes nothing.
 
         Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused, Forbidden.
         """
+        from omnigraph.engine.maintain.mapping import map_tables
         from omnigraph.engine.maintain.optimize import OptimizeRequest, optimize
         from omnigraph.engine.schema.rewriting import in_process
 
@@ -68,7 +75,15 @@ class GraphMaintenance(OpenGraph):
         self._gate(actor, Action.ADMIN, branch)
         request = OptimizeRequest(branch, actor, idempotency, message)
         catalog = self.active_schema().catalog
-        return optimize(self._context, catalog, request, rewriter_for or in_process)
+        result = optimize(self._context, catalog, request, rewriter_for or in_process)
+        map_tables(lambda: self._view_apart(branch))
+        return result
+
+    def _view_apart(self, branch: BranchName) -> View:
+        """The branch as it is now, with a cache that ends with the view."""
+        seen, catalog = self._targets.see(Target(branch))
+        cache = TableCache(self.settings.query_cache_bytes_max)
+        return replace(self._reader, cache=cache).view(catalog, seen)
 
     def cleanup(self, request: CleanupRequest, *, actor: str | None = None) -> CleanupResult:
         """Remove what no retained commit shows; unless confirmed, only list it.

@@ -325,6 +325,20 @@ class _Cleaner:
             return []
         return [Listed(key, len(found.data), found.modified_ms)]
 
+    def _stale_maps(self) -> int:
+        """Delete the mapped files of what no branch shows now; return their bytes."""
+        mapped = self.context.stores.mapped
+        if mapped is None:
+            return 0
+        heads = [self.context.bases.current(each).manifest for each in self.retained.branches]
+        pins = [pin for manifest in heads for pin in manifest.pins.values()]
+        stale = mapped.find_stale(
+            {mapped.folder_of(each.path, lance_branch(each.owner), each.version) for each in pins}
+        )
+        if self.request.is_confirmed:
+            mapped.remove(stale)
+        return sum(stale.values())
+
     def residue(self) -> int:
         """Delete files that belong to no table of a retained commit; return their bytes."""
         objects = self.context.stores.objects
@@ -356,6 +370,7 @@ class _Cleaner:
                     is_file = [each.key for each in files] == [prefix]
                     (objects.delete if is_file else objects.delete_prefix)(prefix)
         total += self._remove_leases(before_ms)
+        total += self._stale_maps()
         for unfinished in objects.find_unfinished():
             if unfinished.modified_ms < before_ms:
                 total += unfinished.size_bytes

@@ -20,7 +20,7 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.engine.cancellation import waiting_for
 from omnigraph.engine.query.rows import ID, Ordinals, ResidentRows
 from omnigraph.engine.query.view import TableView
-from omnigraph.engine.tables.arrays import Array, one_chunk
+from omnigraph.engine.tables.arrays import Array, array_of, numbers_of, one_chunk
 
 Starts = npt.NDArray[np.int64]
 
@@ -101,7 +101,12 @@ class Edges:
     """The edges of one table between the nodes of two others. Safe to share among threads."""
 
     def __init__(
-        self, sources: Ordinals, targets: Ordinals, source_count: int, target_count: int
+        self,
+        sources: Ordinals,
+        targets: Ordinals,
+        source_count: int,
+        target_count: int,
+        kept: "KeptEdges | None" = None,
     ) -> None:
         """An end of -1 is a missing node."""
         there = (sources >= 0) & (targets >= 0)
@@ -111,6 +116,7 @@ class Edges:
             sources, targets = sources[self._places], targets[self._places]
         self._sources, self._targets = sources, targets
         self._counts = (source_count, target_count)
+        self._kept = kept
         self._made: dict[tuple[Direction, bool], Adjacency] = {}
         self._lock = Lock()
 
@@ -149,7 +155,41 @@ class Edges:
         if by_edge:
             places = edges if self._places is None else self._places[edges]
             return build_edges(count, near, far, places)
-        return build_neighbours(count, near, far)
+        known = None if self._kept is None else self._kept.adjacency(direction, count)
+        return known or build_neighbours(count, near, far)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEdges:
+    """Edges in mapped files: one of their ends, and one of each adjacency (ADR 58)."""
+
+    edges: TableView
+    file: str
+
+    def between(self, sources: ResidentRows, targets: ResidentRows) -> Edges | None:
+        found = self.edges.kept(self.file)
+        if found is None or any(len(each) != self.edges.row_count for each in found.values()):
+            return None
+        near, far = numbers_of(found["src"]), numbers_of(found["dst"])
+        return Edges(near, far, len(sources), len(targets), self)
+
+    def adjacency(self, direction: Direction, node_count: int) -> Adjacency | None:
+        found = self.edges.kept(f"{self.file} {direction}")
+        if found is None or len(found["starts"]) != node_count + 1:
+            return None
+        starts = numbers_of(found["starts"])
+        return Adjacency(starts, np.diff(starts), numbers_of(found["targets"]), None)
+
+    def keep(self, codes: "Codes", sources: ResidentRows, targets: ResidentRows) -> None:
+        """Write the files that are missing."""
+        near, far = codes.sources_in(sources), codes.targets_in(targets)
+        edges = Edges(near, far, len(sources), len(targets))
+        for direction in Direction:
+            if direction is not Direction.BOTH or sources is targets:
+                built = edges.adjacency(direction, by_edge=False)
+                arrays = {"starts": array_of(built.starts), "targets": array_of(built.targets)}
+                self.edges.keep(f"{self.file} {direction}", arrays)
+        self.edges.keep(self.file, {"src": array_of(near), "dst": array_of(far)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +210,15 @@ class Codes:
         return self.sources.nbytes + self.targets.nbytes
 
     def between(self, sources: ResidentRows, targets: ResidentRows) -> Edges:
-        return Edges(
-            _ordinals(self.sources, self.source_ids, sources),
-            _ordinals(self.targets, self.target_ids, targets),
-            len(sources),
-            len(targets),
-        )
+        ends = (self.sources_in(sources), self.targets_in(targets))
+        return Edges(*ends, len(sources), len(targets))
+
+    def sources_in(self, nodes: ResidentRows) -> Ordinals:
+        """The ordinals of the sources; -1 for a missing node."""
+        return _ordinals(self.sources, self.source_ids, nodes)
+
+    def targets_in(self, nodes: ResidentRows) -> Ordinals:
+        return _ordinals(self.targets, self.target_ids, nodes)
 
 
 def _ordinals(codes: Ordinals, ids: Array, nodes: ResidentRows) -> Ordinals:

@@ -22,7 +22,7 @@ from omnigraph.compiler.plan import WalkMode
 from omnigraph.compiler.scope import operands_in
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
-from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
+from omnigraph.engine.query.csr import Adjacency, Codes, Edges, KeptEdges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import explore
@@ -194,6 +194,9 @@ class _Walker:
             return read_codes(self.edges, source, target)
 
         def edges() -> Edges:
+            kept = KeptEdges(self.edges, self._around.file).between(source, target)
+            if kept is not None:
+                return kept
             return cache.get_or_build(("codes", self.edges.state), codes).between(source, target)
 
         self._made = cache.get_or_build(("edges", self._around.key), edges)

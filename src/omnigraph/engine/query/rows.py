@@ -8,7 +8,7 @@ its values are null.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from threading import RLock
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.cancellation import waiting_for
 from omnigraph.engine.tables.arrays import (
     Array,
+    array_of,
     gather,
     nulls,
     numbers_of,
@@ -73,6 +74,17 @@ UNBOUND: Final = UnboundRows()
 ReadColumns = Callable[[Sequence[str]], pa.Table]
 """Whole columns of a table, in the order of a scan."""
 
+Kept = Callable[[str], Mapping[str, Array] | None]
+"""What is kept of a table beside it, by the name of a file; None if nothing is."""
+
+ORDER: Final = "order"
+"""The file of the ids in order; the file of a column is named by `column_file`."""
+
+
+def column_file(name: str) -> str:
+    return f"column {name}"
+
+
 ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
 """These columns of the rows that have one of the ids."""
 
@@ -80,9 +92,10 @@ ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
 class ResidentRows:
     """Columns of a whole table, each read on first use. Safe to share among threads."""
 
-    def __init__(self, row_count: int, read: ReadColumns) -> None:
+    def __init__(self, row_count: int, read: ReadColumns, kept: Kept | None = None) -> None:
         self._row_count = row_count
         self._read = read
+        self._kept = kept
         self._columns: dict[str, Array] = {}
         self._coded: dict[str, pa.DictionaryArray[Any, Any]] = {}
         self._lock = RLock()
@@ -105,6 +118,8 @@ class ResidentRows:
         if self.has(names):
             return
         with waiting_for(self._lock):
+            for name in names:
+                self._map(name)
             missing = [name for name in dict.fromkeys(names) if name not in self._columns]
             if missing:
                 table = self._read(missing)
@@ -113,6 +128,12 @@ class ResidentRows:
                 )
                 for name in missing:
                     self._columns[name] = one_chunk(table[name])
+
+    def _map(self, name: str) -> None:
+        if name not in self._columns:
+            found = ((self._kept and self._kept(column_file(name))) or {}).get(name)
+            if found is not None and len(found) == self._row_count:
+                self._columns[name] = found
 
     def column(self, name: str) -> Array:
         if name not in self._columns:
@@ -169,22 +190,33 @@ class ResidentRows:
         ids = self.column(ID)
         with waiting_for(self._lock):
             if self._ordered is None:
-                self._ordered = _OrderedIds(ids)
+                self._ordered = _OrderedIds(ids, self._kept and self._kept(ORDER))
             return self._ordered
+
+    def order(self) -> Mapping[str, Array]:
+        """The ids in order and where they stand, for the file `ORDER`."""
+        return (self._ordered or self._put_in_order()).arrays
 
 
 class _OrderedIds:
     """The ids of a table in order. A sample of them is searched first, without Arrow."""
 
-    def __init__(self, ids: Array) -> None:
-        self._order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
-        self._ids = pick(ids, self._order)
+    def __init__(self, ids: Array, kept: Mapping[str, Array] | None = None) -> None:
+        if kept is not None and len(kept[ID]) == len(ids):
+            self._order, self._ids = numbers_of(kept[ORDER]), kept[ID]
+        else:
+            self._order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
+            self._ids = pick(ids, self._order)
         self._texts = _Texts(self._ids)
         self._sample = [self._texts[at] for at in range(0, len(ids), _SAMPLED_EACH)]
 
     @property
     def nbytes(self) -> int:
         return self._ids.nbytes + self._order.nbytes
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        return {ORDER: array_of(self._order), ID: self._ids}
 
     def find(self, wanted: str) -> int:
         """The ordinal of an id; -1 if it is missing."""

@@ -3,7 +3,7 @@
 A snapshot names table versions, and a version never changes, so concurrent writers have no effect.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,11 +16,11 @@ from omnigraph.catalog.types import ValueType, Vector
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine.query.rows import ID, ResidentRows
+from omnigraph.engine.query.rows import ID, ResidentRows, column_file
 from omnigraph.engine.query.table_cache import TableCache, TableState
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables import filters, metered
-from omnigraph.engine.tables.arrays import nulls
+from omnigraph.engine.tables.arrays import Array, nulls
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.ids import BranchName, lance_branch
 from omnigraph.storage.stores import Stores
@@ -64,6 +64,7 @@ class TableView:
         self._stores = stores
         self._cache = cache
         self._resident: ResidentRows | None = None
+        self._folder: str | None = None
 
     @property
     def tables(self) -> Tables:
@@ -85,13 +86,39 @@ class TableView:
         """The rows of the whole table; the same object while this view lives, even if evicted."""
         if self._resident is None:
             self._resident = self._cache.get_or_build(
-                self.state, lambda: ResidentRows(self.row_count, self.read)
+                self.state, lambda: ResidentRows(self.row_count, self.read, self.kept)
             )
         return self._resident
 
     def is_resident(self, columns: Collection[str]) -> bool:
+        """Are these columns read, or at hand without a read?"""
         found = self._cache.find(self.state)
-        return isinstance(found, ResidentRows) and found.has(columns)
+        if isinstance(found, ResidentRows) and found.has(columns):
+            return True
+        return bool(columns) and all(self.is_kept(column_file(each)) for each in columns)
+
+    # files beside the table
+
+    def kept(self, name: str) -> Mapping[str, Array] | None:
+        mapped = self._stores.mapped
+        return None if mapped is None else mapped.read(self.folder, name)
+
+    def is_kept(self, name: str) -> bool:
+        mapped = self._stores.mapped
+        return mapped is not None and mapped.has(self.folder, name)
+
+    def keep(self, name: str, arrays: Mapping[str, Array]) -> None:
+        if self._stores.mapped is not None:
+            self._stores.mapped.write(self.folder, name, arrays)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the mapped files of this state; empty if it has none."""
+        if self._folder is None:
+            mapped, state = self._stores.mapped, self.state
+            known = mapped and mapped.folder_of(state.path, state.branch, state.version)
+            self._folder = known or ""
+        return self._folder
 
     def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Columns of all rows, or of the rows that pass a filter."""
@@ -202,7 +229,7 @@ class View:
         if table.row_count <= SMALL_ROWS or table.is_resident((ID, *columns)):
             return True
         cost = table.row_count * (1 + self._width(table, columns))
-        if not self._fits(cost):
+        if not self.fits(cost):
             return False
         charged = self.cache.charged(table.state)
         if not charged and asked <= FEW_IDS:
@@ -220,7 +247,7 @@ class View:
             case AccessMode.INDEXED:
                 return False
             case AccessMode.AUTO:
-                return self._fits(table.row_count * (1 + len(columns)))
+                return self.fits(table.row_count * (1 + len(columns)))
 
     def prefers_resident_walk(self, walk: "EdgeView", *, asked: int) -> bool:
         """Would reading all edges be cheaper than looking up those of `asked` more nodes?"""
@@ -233,11 +260,13 @@ class View:
                 pass
         edges = walk.edges
         known = (("edges", walk.key), ("codes", edges.state))
-        if edges.row_count <= SMALL_ROWS or any(
-            self.cache.find(each) is not None for each in known
+        if (
+            edges.row_count <= SMALL_ROWS
+            or any(self.cache.find(each) is not None for each in known)
+            or edges.is_kept(walk.file)
         ):
             return True
-        if not self._fits(edges.row_count):
+        if not self.fits(edges.row_count):
             return False
         expected = _look_up_cost(asked, round(asked * walk.mean_degree))
         charged = self.cache.charged(("edges", walk.key))
@@ -257,7 +286,8 @@ class View:
             for base in bases
         )
 
-    def _fits(self, values: int) -> bool:
+    def fits(self, values: int) -> bool:
+        """Can so many values be cached?"""
         return values * VALUE_BYTES <= self.cache.bytes_max
 
 
@@ -274,6 +304,11 @@ class EdgeView:
     @property
     def key(self) -> tuple[object, ...]:
         return (self.edges.state, self.source.state, self.target.state)
+
+    @property
+    def file(self) -> str:
+        """The name of the mapped file of these edges, beside the table of the edges."""
+        return f"edges {self.source.folder} {self.target.folder}"
 
     @property
     def node_count(self) -> int:

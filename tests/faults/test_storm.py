@@ -22,7 +22,7 @@ from support.publishing import Place
 from support.storm import TIMING, find_group_sizes, read_notes
 
 WORKERS = 4
-FILES_MAX = 400
+FILES_MAX = 600
 """Of a graph that was tidied after a storm, however long it was."""
 
 
@@ -163,10 +163,14 @@ def run_storm(
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "g"))
-    run_storm(MUTATIONS, place, tmp_path, kills_wanted(20), (0.02, 0.25))
+    run_storm(MUTATIONS, place, tmp_path, kills_wanted(30), (0.02, 0.25))
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    "OMNIGRAPH_KILLS" not in os.environ,
+    reason="make soak; in make test the simulator does the same work, step by step",
+)
 def test_mixed_work_is_whole_or_absent_and_the_disk_is_bounded(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "g"))
     run_storm(MIXED, place, tmp_path, kills_wanted(10), (0.2, 0.8))

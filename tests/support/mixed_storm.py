@@ -24,7 +24,7 @@ from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.maintain.cleanup import CleanupRequest
-from omnigraph.engine.maintain.doctor import CLEANUP_LATER
+from omnigraph.engine.maintain.doctor import CLEANUP, CLEANUP_LATER
 from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.opening import create
 from omnigraph.engine.schema.plan import SchemaRequest
@@ -305,9 +305,9 @@ def find_problems(graph: Graph, tables: Tables, notes: Sequence[Path]) -> list[s
 
 
 def examine(place: Place) -> Sequence[object]:
-    """What the doctor finds, but for files that the next cleanup removes."""
+    """What the doctor finds, but for files and forks that the next cleanup removes."""
     findings = reopen(place).examine(is_deep=True)
-    return [each for each in findings if each.remedy != CLEANUP_LATER]
+    return [each for each in findings if each.remedy not in (CLEANUP, CLEANUP_LATER)]
 
 
 def tidy(place: Place) -> None:
@@ -317,5 +317,6 @@ def tidy(place: Place) -> None:
         if branch != MAIN:
             graph.delete_branch(branch)
     graph.optimize()
-    graph.cleanup(replace(CLEAN, debris_age_ms=-60_000))
+    policy = RetentionPolicy(keep=1)  # older commits keep the parts that optimize merged
+    graph.cleanup(replace(CLEAN, policy=policy, debris_age_ms=-60_000))
     assert graph.examine(is_deep=True) == []

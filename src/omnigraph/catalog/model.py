@@ -148,14 +148,10 @@ class InterfaceType:
     properties: tuple[Property, ...]
 
 
-@dataclass(frozen=True)
-class NodeType:
-    name: str
+class _WithProperties:
+    """What nodes and edges have in common: properties by column and by name."""
+
     properties: tuple[Property, ...]
-    """Own and inherited, sorted by name. The column `id` is not among them."""
-    constraints: tuple[Constraint, ...] = ()
-    implements: tuple[str, ...] = ()
-    annotations: tuple[Annotation, ...] = ()
 
     @cached_property
     def _properties_by_name(self) -> dict[str, Property]:
@@ -172,6 +168,16 @@ class NodeType:
     def id_name(self) -> str:
         """The system's id in data: `id`, or `@id` where a property is called `id`."""
         return SYSTEM_ID if ID_PROPERTY in self._properties_by_name else ID
+
+
+@dataclass(frozen=True)
+class NodeType(_WithProperties):
+    name: str
+    properties: tuple[Property, ...]
+    """Own and inherited, sorted by name. The column `id` is not among them."""
+    constraints: tuple[Constraint, ...] = ()
+    implements: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
     @cached_property
     def key(self) -> tuple[str, ...]:
@@ -208,7 +214,7 @@ class NodeType:
 
 
 @dataclass(frozen=True)
-class EdgeType:
+class EdgeType(_WithProperties):
     name: str
     source: str
     target: str
@@ -217,22 +223,6 @@ class EdgeType:
     cardinality: Cardinality = Cardinality()
     constraints: tuple[Constraint, ...] = ()
     annotations: tuple[Annotation, ...] = ()
-
-    @cached_property
-    def _properties_by_name(self) -> dict[str, Property]:
-        return {each.name: each for each in self.properties}
-
-    def find(self, column: str) -> Property | None:
-        return self._properties_by_name.get(column)
-
-    def named(self, name: str) -> Property | None:
-        """The property that the schema calls so."""
-        return None if name == ID_PROPERTY else self.find(column_of(name))
-
-    @property
-    def id_name(self) -> str:
-        """The system's id in data: `id`, or `@id` where a property is called `id`."""
-        return SYSTEM_ID if ID_PROPERTY in self._properties_by_name else ID
 
     @cached_property
     def key(self) -> tuple[str, ...]:

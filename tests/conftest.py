@@ -6,9 +6,11 @@ last, it would keep one process busy for minutes after the other has nothing lef
 """
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -32,6 +34,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # Processes that tests start compile no module that an earlier one compiled: two thirds of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+# Graphs of tests live in memory if there is room; those of the soak lie on the disk. What a flush
+# must precede is asserted by recorded calls and by rebuilt disks, and not by a disk that is slow.
+MEMORY: Final = Path("/dev/shm")
+MEMORY_BYTES_MIN: Final = 6 << 30
+if not is_random and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 # No test depends on a helper that the developer has started; the tests of helpers start their own.

@@ -19,7 +19,7 @@ from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Tables
 
-STRIDE: Final = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "3"))
+STRIDE: Final = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "4"))
 """A sweep tries every n-th crash position of the recovery inside it; the soak tries all."""
 
 OBJECT_WRITES: Final = frozenset(

@@ -24,7 +24,10 @@ from omnigraph.commit.leases.owner import Owner, is_dead
 from omnigraph.commit.manifest.base import Bases, read_base
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.recovery.audit import read_audit
+from omnigraph.commit.recovery.classify import OPERATION
+from omnigraph.commit.recovery.drift import HEALED
 from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
@@ -42,7 +45,7 @@ from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import LEASES, lease_key
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import Handle, Mark, Staged
+from omnigraph.storage.tables import Handle, Mark, Staged, TableSettings
 from omnigraph.testing.faults import Watch, watch_stores
 from omnigraph.testing.invariants import check_graph
 from support.folders import read_folder
@@ -219,6 +222,16 @@ def slip_in(context: WriteContext, key: TableKey, branch: BranchName = MAIN) -> 
         run(lock, Change(WriterKind.MUTATION, branch, (write,), actor="rival"))
 
 
+def maintain_late(root: Path, branch: BranchName = MAIN) -> None:
+    """Move the persons as an optimize does that paused, was recovered, and landed afterwards."""
+    graph, tables = open_mortal(root), stores_at(root).tables
+    mark = Mark(REAL.new_id(), {OPERATION: REAL.new_id()})
+    setting = TableSettings(config={"omnigraph.test": mark.uuid})
+    staged = tables.stage_settings(graph.open_table(graph.snapshot(branch), PERSON), setting, mark)
+    assert staged is not None
+    tables.commit_exact(staged)
+
+
 # ── what must hold ───────────────────────────────────────────────────────────────────────────────
 
 Content = Mapping[BranchName, Mapping[str, Counter[str]]]
@@ -318,6 +331,12 @@ def find_orphans(stores: Stores) -> Iterator[str]:
                 yield f"the fork {fork.name} of {path}"
 
 
+def is_healing(commit: Commit) -> bool:
+    """Does the commit publish drift? No operation was recovered."""
+    told = commit.extension.recovery
+    return isinstance(told, dict) and told.get("recovery_kind") == HEALED
+
+
 def find_audit_faults(stores: Stores, *, lost_branches: bool = False) -> Iterator[str]:
     """One row and one commit for each recovered operation, and both say what happened.
 
@@ -331,7 +350,7 @@ def find_audit_faults(stores: Stores, *, lost_branches: bool = False) -> Iterato
     visible: set[str | None] = set()
     for branch in find_branches(stores):
         for commit in Bases(stores).current(branch).manifest.log.commits:
-            if commit.actor == ACTOR and commit.extension.operation_id is not None:
+            if commit.actor == ACTOR and not is_healing(commit):
                 recovered[commit.id] = commit.extension.operation_id
             else:
                 visible.add(commit.extension.operation_id)

@@ -68,6 +68,7 @@ _POWER_CUTS: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
 )
+_HEALED: Final = "tests/faults/test_healed_drift.py"
 _LATE_MAINTENANCE: Final = (
     "tests/faults/test_drift.py::"
     "test_maintenance_of_an_ended_operation_is_published_by_the_next_writer"
@@ -377,6 +378,39 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "lambda each: each.version in fenced",
             "self.is_ended",
             f"{_LATE_MAINTENANCE} tests/faults/test_simulation.py",
+        ),
+    ),
+    *_of(
+        "commit/recovery/newest.py",
+        (
+            "a publish that heals has no sidecar",
+            "        write_sidecar(stores.objects, _plan_sidecar(held, base, moved, intent))\n",
+            "        pass\n",
+            f"{_HEALED}::test_a_publish_of_late_maintenance_that_a_power_cut_tore_is_finished",
+        ),
+        (
+            "recovery does not know what a healing reached",
+            "            confirmed=Version(head.version),\n",
+            "",
+            f"{_HEALED}::test_a_publish_of_late_maintenance_that_a_power_cut_tore_is_finished",
+        ),
+    ),
+    *_of(
+        "commit/attempt/locks.py",
+        (
+            "a write has the id of the healing before it",
+            "        if base is not read and not context.stores.is_remote:\n",
+            "        if False:\n",
+            f"{_HEALED}::test_a_write_and_the_healing_before_it_are_two_operations",
+        ),
+    ),
+    *_of(
+        "commit/recovery/torn_manifest.py",
+        (
+            "main stays torn by the recovery of a deleted branch",
+            "yield MAIN if is_orphaned(context, sidecar) else sidecar.branch",
+            "yield sidecar.branch",
+            f"{_HEALED}::test_a_discarded_operation_that_a_power_cut_tore_is_discarded_again",
         ),
     ),
     *_of(
@@ -873,8 +907,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/recovery/inspect.py",
         (
             "a sidecar is applied to another branch of its name",
-            "if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:",
-            'if isinstance(sidecar, Sidecar) and sidecar.branch_identifier == "":',
+            "return isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier",
+            'return isinstance(sidecar, Sidecar) and sidecar.branch_identifier == ""',
             "tests/faults/test_recovery.py::test_a_sidecar_of_a_deleted_branch_is_discarded_even_if_the_name_is_back",
         ),
     ),

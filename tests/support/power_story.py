@@ -25,13 +25,14 @@ from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.pipeline.load import open_bulk
-from support.breaking import CASCADE, LINK, PROGRAM, SIDE, Ask, populate
+from support.breaking import CASCADE, LINK, PROGRAM, SIDE, Ask, maintain_late, populate
 from support.grouping import run_grouped
 from support.scenes import GROWN
 
 Step = Callable[[Graph], object]
 
 KEPT_COMMITS: Final = 2
+AFTER_LATE: Final = "insert after late maintenance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ def load(graph: Graph) -> None:
     graph.load(request, open_bulk())
 
 
+def _heal(graph: Graph) -> object:
+    """The insert publishes the maintenance before it begins."""
+    maintain_late(Path(graph.uri))
+    return _insert("kim")(graph)
+
+
 def clean(graph: Graph) -> object:
     keep = RetentionPolicy(keep=KEPT_COMMITS)
     # What was written a moment ago counts as old.
@@ -98,6 +105,7 @@ STORY: Final = Story(
         ("schema apply", lambda graph: graph.apply_schema(SchemaRequest(GROWN))),
         ("insert after the schema", _insert("hal")),
         ("optimize", lambda graph: graph.optimize()),
+        (AFTER_LATE, _heal),
         ("cleanup", clean),
         ("insert after the cleanup", _insert("ida")),
     )

@@ -24,9 +24,16 @@ from omnigraph.commit.recovery.drift import heal_drift
 from omnigraph.commit.recovery.heal import clear_abandoned, lease
 from omnigraph.commit.recovery.sidecar import Sidecar
 from omnigraph.commit.recovery.sidecar_store import lock_keys_of
-from omnigraph.ids import BranchName, OperationId, TableKey
+from omnigraph.ids import BranchName, OperationId, TableKey, Version
 
 T = TypeVar("T")
+
+
+class _DriftHealed(Exception):
+    """The operation had a sidecar while it healed drift, so it starts over with another id.
+
+    An operation has one sidecar in its life: a removal that arrives late must not meet a second.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +79,10 @@ def acquire_write_locks(
 
     def begin(leases: HeldLeases) -> WriteLock:
         context.meter.waited(context.stores.effects.monotonic_ms() - started_ms)
-        if entry is not None and entry.was_read_under(leases):
-            base = heal_drift(context, leases, entry.base, keys, entry.newest)
-        else:
-            read, newest = look_again(context, branch, keys)
-            base = heal_drift(context, leases, read, keys, newest)
+        read, newest = _read_under(leases, entry) or look_again(context, branch, keys)
+        base = heal_drift(context, leases, read, keys, newest)
+        if base is not read and not context.stores.is_remote:
+            raise _DriftHealed
         return WriteLock(context, leases, base)
 
     looks = {} if entry is None else entry.looks
@@ -84,6 +90,15 @@ def acquire_write_locks(
         context, lock_keys, begin, wait_ms_max, queue_ms_max, confirms=True, looks=looks
     ) as lock:
         yield lock
+
+
+def _read_under(
+    leases: HeldLeases, entry: WriteEntry | None
+) -> tuple[Base, Mapping[TableKey, Version]] | None:
+    """What the caller read before, if it counts as read under the leases."""
+    if entry is None or not entry.was_read_under(leases):
+        return None
+    return entry.base, entry.newest
 
 
 @contextmanager
@@ -124,10 +139,12 @@ def _acquire(
 ) -> Iterator[T]:
     """Queues, then leases, then `begin`. A caller that `confirms` arms an attempt.
 
-    After LeaseAbandoned, recovers the operation of the abandoned lease and starts over.
+    After LeaseAbandoned, recovers the operation of the abandoned lease and starts over. Starts over
+    after healed drift, too.
     """
     while True:
         operation_id = OperationId(context.stores.effects.new_id())
+        late: LeaseAbandoned | None = None
         try:
             with (
                 context.queues.hold(lock_keys, wait_ms_max=queue_ms_max),
@@ -144,7 +161,10 @@ def _acquire(
                 return
         except LeaseAbandoned as abandoned:
             late = abandoned
+        except _DriftHealed:
+            pass
         finally:
             context.leases.release_unclaimed(filter(context.queues.is_free, lock_keys))
-        clear_abandoned(context, late)
+        if late is not None:
+            clear_abandoned(context, late)
         looks = {}

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
@@ -29,10 +30,8 @@ from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Base, read_base
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.model import Manifest, Pin
-from omnigraph.commit.manifest.publish import Publication, publish
 from omnigraph.commit.manifest.records import Extension
-from omnigraph.commit.manifest.snapshot import describe_table, open_pin
-from omnigraph.commit.manifest.updates import CommitIntent, SetVersion
+from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.classify import (
     MAINTENANCE,
     find_effective,
@@ -41,16 +40,20 @@ from omnigraph.commit.recovery.classify import (
 )
 from omnigraph.commit.recovery.heal import lease
 from omnigraph.commit.recovery.inspect import clear_torn
+from omnigraph.commit.recovery.newest import publish_newest
 from omnigraph.commit.recovery.recovery_commit import ACTOR, recovery_commit_id
 from omnigraph.commit.recovery.roll_back import restore
 from omnigraph.commit.recovery.sidecar_store import has_sidecar
 from omnigraph.errors import BranchNotFound, DriftFound, InvariantViolated, LeaseHeld
-from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.ids import BranchName, OperationId, TableKey, Version
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, TransactionKind, TransactionRecord
 
 logger = logging.getLogger(__name__)
+
+HEALED: Final = "DriftHealed"
+"""What the commit of a healing says of itself. No operation was recovered."""
 
 # ── classification ───────────────────────────────────────────────────────────────────────────────
 
@@ -212,7 +215,7 @@ def _heal_table(context: WriteContext, held: HeldLeases, base: Base, pin: Pin) -
     head = _undo_fenced(context, held, drift)
     if drift.has_foreign:
         raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
-    return _publish_healed(context, base, pin, head)
+    return _publish_healed(context, held, base, pin, head)
 
 
 def _undo_fenced(context: WriteContext, held: HeldLeases, drift: Drift) -> Handle:
@@ -226,23 +229,15 @@ def _undo_fenced(context: WriteContext, held: HeldLeases, drift: Drift) -> Handl
     return restore(context, drift.lock_key, drift.head, to=to, recovers=undone)
 
 
-def _publish_healed(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
+def _publish_healed(
+    context: WriteContext, held: HeldLeases, base: Base, pin: Pin, head: Handle
+) -> Base:
     """Publish a version with the same rows as the version that is shown."""
-    context.stores.tables.fsync_version(head)
-    effects = context.stores.effects
-    intent = CommitIntent(
-        CommitId(effects.new_id()),
-        effects.now_ms() * 1000,
-        ACTOR,
-        extension=Extension(recovery={"recovery_kind": "DriftHealed", "table_key": pin.key}),
+    healed = Extension(
+        operation_id=held.operation_id,
+        recovery={"recovery_kind": HEALED, "table_key": pin.key},
     )
-    publication = Publication(
-        base.manifest.branch,
-        (intent,),
-        (SetVersion(describe_table(context.stores, pin.key, head)),),
-        {pin.key: Version(pin.version)},
-    )
-    return publish(context.stores, context.bases, publication).base
+    return publish_newest(context, held, base, [(pin, head)], actor=ACTOR, extension=healed)
 
 
 def heal_fenced(context: WriteContext, listed: Sequence[Listed]) -> None:
@@ -309,7 +304,7 @@ def resolve_drift(
     actor: str,
 ) -> Base:
     """End the drift of some tables of one branch in one commit. The caller holds their leases."""
-    heads = {}
+    moved = []
     for each in drifts:
         held.check()
         head = each.head
@@ -317,18 +312,7 @@ def resolve_drift(
             head = restore(
                 context, each.lock_key, head, to=each.pin.version, recovers=held.operation_id
             )
-        context.stores.tables.fsync_version(head)
-        heads[each.pin.key] = head
-    effects = context.stores.effects
-    intent = CommitIntent(
-        CommitId(effects.new_id()),
-        effects.now_ms() * 1000,
-        actor,
-        extension=Extension(operation_id=held.operation_id),
-    )
-    updates = tuple(
-        SetVersion(describe_table(context.stores, key, head)) for key, head in heads.items()
-    )
-    expected = {each.pin.key: each.pin.version for each in drifts}
-    publication = Publication(drifts[0].branch, (intent,), updates, expected)
-    return publish(context.stores, context.bases, publication).base
+        moved.append((each.pin, head))
+    base = context.bases.current(drifts[0].branch)
+    repaired = Extension(operation_id=held.operation_id)
+    return publish_newest(context, held, base, moved, actor=actor, extension=repaired)

@@ -65,13 +65,18 @@ class Inspection:
         return None if self.write is None else self.write.shown_as
 
 
-def find_base(context: WriteContext, sidecar: AnySidecar) -> Base | None:
-    """The branch of the operation; None if it was deleted, even if its name exists again."""
+def is_orphaned(context: WriteContext, sidecar: AnySidecar) -> bool:
+    """Was the branch of the operation deleted, even if its name exists again?"""
     try:
         identifier = find_incarnation(context.stores, sidecar.branch)
     except BranchNotFound:
-        return None
-    if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:
+        return True
+    return isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier
+
+
+def find_base(context: WriteContext, sidecar: AnySidecar) -> Base | None:
+    """The branch of the operation; None if it was deleted."""
+    if is_orphaned(context, sidecar):
         return None
     return context.bases.reread(sidecar.branch)
 

@@ -7,7 +7,8 @@ resolved as if the publish had not begun.
 
 1. Only a branch that a sidecar names is examined. A sidecar is on the disk before a table moves,
    and is removed after the acknowledgement. An unreadable version of any other branch is damage,
-   and may hide acknowledged commits: it is reported and never removed.
+   and may hide acknowledged commits: it is reported and never removed. If the branch of the sidecar
+   was deleted, the recovery is published on main (`resolve`), so main is examined.
 2. Processes that remove a torn version exclude each other by a lease. No publish lands meanwhile,
    because the number of the torn version is taken.
 """
@@ -19,10 +20,10 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.holder import AcquireMode
 from omnigraph.commit.leases.lock_key import manifest_queue_key
 from omnigraph.commit.manifest.base import manifest_ref
-from omnigraph.commit.recovery.inspect import clear_torn
+from omnigraph.commit.recovery.inspect import clear_torn, is_orphaned
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar
 from omnigraph.errors import CorruptionError
-from omnigraph.ids import BranchName, OperationId
+from omnigraph.ids import MAIN, BranchName, OperationId
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def _find_branches(context: WriteContext) -> Iterator[BranchName]:
         except CorruptionError:
             continue  # the recovery of that sidecar reports it
         if sidecar is not None:
-            yield sidecar.branch
+            yield MAIN if is_orphaned(context, sidecar) else sidecar.branch
 
 
 def _is_torn(context: WriteContext, branch: BranchName) -> bool:

@@ -41,7 +41,8 @@ soak: export OMNIGRAPH_RANDOM := 1
 soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for fewer
 	OMNIGRAPH_KILLS=$(or $(KILLS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
 	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --steps $(or $(STEPS),1000000)
-	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --mixed --steps $(or $(STEPS),1000000)
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --kind mixed --steps $(or $(STEPS),1000000)
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --kind groups --steps $(or $(STEPS),1000000)
 	OMNIGRAPH_DAMAGE_STRIDE=1 $(BIN)/pytest tests/faults/test_damage.py
 	OMNIGRAPH_POWER_CUTS=$(or $(CUTS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_power_cuts.py
 	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints,hostile_machines}.py tests/compat/test_migration_faults.py
@@ -64,8 +65,8 @@ soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for f
 	OMNIGRAPH_SWAP_EXAMPLES=500 $(BIN)/pytest tests/properties/test_swap_laws.py
 	scripts/mutants
 
-simulate: $(READY) ## worlds of processes that die, pause and lose replies: make simulate SEED=7 STEPS=100000
-	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --steps $(or $(STEPS),100000)
+simulate: $(READY) ## worlds of processes that die, pause and lose replies: make simulate SEED=7 STEPS=100000 KIND=groups
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --kind $(or $(KIND),alone) --steps $(or $(STEPS),100000)
 
 format: $(READY) ## rewrite the sources in house format
 	$(BIN)/ruff format .

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from support.simulation import CALM, Faults, simulate
+from support.simulation import CALM, Faults, Kind, simulate
 
 SEED: Final = int(os.environ.get("OMNIGRAPH_SEED", "0"))
 WORLDS: Final = int(os.environ.get("OMNIGRAPH_WORLDS", "2"))
@@ -25,17 +25,25 @@ def test_what_processes_were_told_is_what_the_graph_shows(tmp_path: Path, seed: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEED, SEED + WORLDS))
+def test_the_same_holds_of_threads_whose_writes_form_groups(tmp_path: Path, seed: int) -> None:
+    outcome = simulate(tmp_path / "g", seed, kind=Kind.GROUPS)
+    assert outcome.problems == [], f"seed {seed}"
+    assert outcome.told["in groups"] > 1
+
+
+@pytest.mark.slow
 def test_the_same_holds_of_all_kinds_of_work(tmp_path: Path) -> None:
-    outcome = simulate(tmp_path / "g", SEED + 1, is_mixed=True)
+    outcome = simulate(tmp_path / "g", SEED + 1, kind=Kind.MIXED)
     assert outcome.problems == [], f"seed {SEED + 1}"
     assert outcome.told["committed"] > 0
 
 
-@pytest.mark.parametrize("is_mixed", [False, True])
-def test_a_seed_repeats_a_world_step_by_step(tmp_path: Path, is_mixed: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("kind", Kind)
+def test_a_seed_repeats_a_world_step_by_step(tmp_path: Path, kind: Kind) -> None:
     faults = Faults(crash=0.02, pause=0.05, lose_reply=0.05)
-    first = simulate(tmp_path / "one", 5, steps=250, faults=faults, is_mixed=is_mixed)
-    second = simulate(tmp_path / "two", 5, steps=250, faults=faults, is_mixed=is_mixed)
+    first = simulate(tmp_path / "one", 5, steps=250, faults=faults, kind=kind)
+    second = simulate(tmp_path / "two", 5, steps=250, faults=faults, kind=kind)
     assert first.log == second.log
     assert first.told == second.told
     assert first.faulted["pause"] + first.faulted["crash"] > 0

@@ -68,6 +68,9 @@ _POWER_CUTS: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
 )
+_SIMULATED_GROUPS: Final = (
+    "tests/faults/test_simulation.py::test_the_same_holds_of_threads_whose_writes_form_groups"
+)
 _HEALED: Final = "tests/faults/test_healed_drift.py"
 _LATE_MAINTENANCE: Final = (
     "tests/faults/test_drift.py::"
@@ -378,6 +381,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "lambda each: each.version in fenced",
             "self.is_ended",
             f"{_LATE_MAINTENANCE} tests/faults/test_simulation.py",
+        ),
+    ),
+    *_of(
+        "commit/recovery/recovery_commit.py",
+        (
+            "of a recovered group the last member is published",
+            "(*intended.intents, own)",
+            "(intended.intents[-1], own)",
+            f"{_SIMULATED_GROUPS} tests/faults/test_group_sweep.py",
+        ),
+    ),
+    *_of(
+        "engine/write/queued_write.py",
+        (
+            "an answer wakes no caller",
+            "            self._waits.release()\n",
+            "            pass\n",
+            _SIMULATED_GROUPS,
         ),
     ),
     *_of(

@@ -6,7 +6,8 @@ live, a request fails or its reply is lost, an idempotent request arrives twice,
 late. Time is a number; waits cost nothing, and each process has a clock that is wrong in its own
 way. Everything else is the product: `commit`, `engine.write`, and Lance on a file system in memory.
 
-A task is a thread, and at any moment one thread runs. So a seed and a commit repeat a run.
+A process may have threads that share it, as those of a server do: their writes form groups. At any
+moment one thread runs (`support.lockstep`). So a seed and a commit repeat a run.
 """
 
 import argparse
@@ -15,13 +16,15 @@ import random  # noqa: TID251 - a simulation is repeated by its seed
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
+from enum import StrEnum
+from functools import cached_property, partial
+from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Semaphore, Thread
+from threading import Semaphore
 from typing import Final, cast
 
 from ulid import ULID
@@ -31,6 +34,7 @@ from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.leases.lease import Timing
 from omnigraph.commit.leases.owner import Owner
 from omnigraph.commit.manifest.base import read_base
+from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL, Effects
 from omnigraph.engine.active_schema import read_active_schema
@@ -49,6 +53,7 @@ from omnigraph.testing.faults import Crash, watch_stores
 from omnigraph.testing.invariants import check_graph
 from support import mixed_storm
 from support.breaking import BreakableGraph, find_audit_faults
+from support.lockstep import FOR_EVER, Strand, in_lockstep
 from support.storm import KNOWS, NAMES, PERSON, PROGRAM, SCHEMA, Asked, Model, read_notes
 
 MEMORY: Final = Path("/dev/shm")
@@ -76,6 +81,9 @@ class Faults:
     twice: float = 0.1
 
 
+FROZEN: Final = 0.5
+"""How often a pause is one of the whole process, if it has several threads."""
+
 CALM: Final = Faults(0, 0, 0, 0, 0)
 
 
@@ -96,24 +104,34 @@ class World:
         self.is_ending = False
         """Does no task begin another work?"""
         self.turn = Semaphore(0)
+        self.running: Strand | None = None
+        self.stuck: list[str] = []
+        """Threads that wait for each other."""
         self.late: list[tuple[int, str, str, bytes]] = []
         """Repetitions on their way: when they arrive, the method, the key and the data."""
 
     def run(self, until: int) -> None:
         """Let the tasks go on by turns, until so many steps are done or all tasks have ended."""
-        while self.steps < until and (living := [each for each in self.tasks if not each.is_over]):
+        while self.steps < until and (living := self._find_living()) and not self.stuck:
             self._deliver()
             ready = [each for each in living if each.wakes_ms <= self.now_ms]
             if not ready:
-                self.now_ms = min(each.wakes_ms for each in living)
+                soonest = min(each.wakes_ms for each in living)
+                if soonest >= FOR_EVER:
+                    self.stuck = [f"{each.name} waits for ever" for each in living]
+                self.now_ms = soonest
                 continue
-            task = self.dice.choice(ready)
+            self.running = self.dice.choice(ready)
             self.steps += 1
             self.now_ms += self.dice.randint(0, STEP_MS_MAX)
-            task.go.release()
+            self.running.go.release()
             if not self.turn.acquire(timeout=PATIENCE_S):
                 faulthandler.dump_traceback()
-                raise AssertionError(f"{task.name} waits for another task: {self.log[-5:]}")
+                raise AssertionError(f"{self.running.name} waits in secret: {self.log[-5:]}")
+            self.running = None
+
+    def _find_living(self) -> list[Strand]:
+        return [each for task in self.tasks for each in task.strands if not each.is_over]
 
     def _deliver(self) -> None:
         arrived = [each for each in self.late if each[0] <= self.now_ms]
@@ -272,51 +290,82 @@ class History:
 class Task:
     """A process: works through its list, call by call, until it is done or dies."""
 
+    clients = 1
+    """How many of its threads do so."""
+    processes = PROCESSES
+    """How many of them there are at a time."""
+    branches: tuple[BranchName, ...] = (MAIN, SIDE)
+    faults = Faults()
+
     def __init__(self, world: World, name: str, history: History) -> None:
         self.world = world
         self.name = name
         self.history = history
-        self.go = Semaphore(0)
-        self.wakes_ms = world.now_ms
-        self.is_over = False
         self.is_dead = False
+        self.frozen_until_ms = 0
         self.beat = Beat(self)
         self._is_beating = False
         self.effects = world.effects_of(self)
-        Thread(target=self._live, name=name, daemon=True).start()
+        self.strands: list[Strand] = []
+        self.start(self._live, "")
 
-    def _live(self) -> None:
-        self._park()
+    @property
+    def is_over(self) -> bool:
+        return all(each.is_over for each in self.strands)
+
+    def start(self, work: Callable[[], object], name: str) -> Strand:
+        """Another thread of the process."""
+        strand = Strand(self.world, self, partial(self._run, work), f"{self.name} {name}".strip())
+        self.strands.append(strand)
+        return strand
+
+    def _run(self, work: Callable[[], object]) -> None:
         try:
-            graph = self._open()
-            for number in count():
-                if self.world.is_ending:
-                    break
-                self._work(graph, f"{self.name}:{number}")
+            work()
         except Crash:
-            self.is_dead = True
-        except OmnigraphError as error:
-            # A process that cannot even open the graph ends, and another one is started.
-            self.world.log.append(f"{self.name} gave up: {error.code.value}")
             self.is_dead = True
         except BaseException as error:  # noqa: BLE001 - the judge is told
             where = "".join(traceback.format_tb(error.__traceback__)[-4:])
             self.history.unexpected.append(f"{self.name}: {error!r} at\n{where}")
-        finally:
-            self.is_over = True
-            self.world.turn.release()
 
-    def _park(self) -> None:
-        assert self.go.acquire(timeout=600), "the simulation ended without this task"
+    def _live(self) -> None:
+        try:
+            graph = self._open()
+        except OmnigraphError as error:
+            # A process that cannot even open the graph ends, and another one is started.
+            self.world.log.append(f"{self.name} gave up: {error.code.value}")
+            self.is_dead = True
+            return
+        for each in range(1, self.clients):
+            self.start(partial(self._serve, graph, f"{self.name}.{each}"), f"client {each}")
+        self._serve(graph, self.name)
 
-    def _yield(self) -> None:
-        self.world.turn.release()
-        self._park()
+    def _serve(self, graph: BreakableGraph, client: str) -> None:
+        for number in count():
+            if self.world.is_ending:
+                break
+            self._work(graph, f"{client}:{number}")
+
+    def die_if_dead(self) -> None:
+        if self.is_dead:
+            raise Crash(self.name)
+
+    @property
+    def _running(self) -> Strand:
+        running = self.world.running
+        assert running is not None, "a process does nothing unless it is its turn"
+        return running
 
     def sleep_ms(self, duration_ms: int) -> None:
-        self.wakes_ms = self.world.now_ms + duration_ms
-        self._yield()
+        self._running.sleep_ms(duration_ms)
+        self.die_if_dead()
         self._beat()
+
+    def _pause(self, duration_ms: int) -> None:
+        """One request is slow, or the whole process is frozen."""
+        if self.clients > 1 and self.world.dice.random() < FROZEN:
+            self.frozen_until_ms = self.world.now_ms + duration_ms
+        self.sleep_ms(duration_ms)
 
     # `Watch`: every call to a store
 
@@ -326,7 +375,7 @@ class Task:
         if self._happens("fail", faults.fail):
             raise StorageFailure("send", subject=call, reason="the request was lost")
         if is_write and self._happens("pause", faults.pause):
-            self.sleep_ms(self.world.dice.randint(1, 4 * TIMING.ttl_ms))
+            self._pause(self.world.dice.randint(1, 4 * TIMING.ttl_ms))
 
     def after(self, call: str, *, is_write: bool) -> None:
         self._step(call, "after")
@@ -334,10 +383,10 @@ class Task:
             raise StorageFailure("receive", subject=call, reason="the reply was lost")
 
     def _step(self, call: str, when: str) -> None:
-        if self.is_dead:
-            raise Crash(call)
-        self.world.log.append(f"{self.name} {when} {call}")
-        self._yield()
+        self.die_if_dead()
+        self.world.log.append(f"{self._running.name} {when} {call}")
+        self._running.hand_over()
+        self.die_if_dead()
         if self._happens("crash", self.world.faults.crash):
             self.is_dead = True
             raise Crash(call)
@@ -372,7 +421,7 @@ class Task:
 
     def _work(self, graph: BreakableGraph, tag: str) -> None:
         dice = self.world.dice
-        branch = dice.choice((MAIN, SIDE))
+        branch = dice.choice(self.branches)
         kind = dice.randrange(12)
         try:
             if kind == 0:
@@ -420,21 +469,36 @@ class Task:
         return True
 
 
+class GroupTask(Task):
+    """A process of several threads that share a graph, so that their writes form groups (D29)."""
+
+    clients = 8
+    processes = 2
+    branches = (MAIN, MAIN, MAIN, SIDE)
+    # A death ends the work of all threads, and a failure that of all members.
+    faults = Faults(crash=0.001, pause=0.01, fail=0.001, lose_reply=0.006)
+
+
 class MixedTask(Task):
-    """A process that does all kinds of work, as those of a mixed storm.
+    """A process that does all kinds of work, as those of a mixed storm."""
 
-    But no loads: a thread of theirs renews the staging record, by the clock of the machine.
-    """
+    clients = 2
+    faults = Faults(crash=0.0015, pause=0.01, fail=0.002, lose_reply=0.01)
 
-    worker: mixed_storm.Worker | None = None
+    def _serve(self, graph: BreakableGraph, client: str) -> None:
+        notes = notes_of(self.world.root, client)
+        self.workers[client] = mixed_storm.Worker(
+            graph, graph.tables, notes, client, self.world.dice, CAREFUL
+        )
+        super()._serve(graph, client)
 
-    def _work(self, graph: BreakableGraph, tag: str) -> None:
-        if self.worker is None:
-            notes = notes_of(self.world.root, self.name)
-            self.worker = mixed_storm.Worker(
-                graph, graph.tables, notes, self.name, self.world.dice, CAREFUL, loads=False
-            )
-        self.worker.step(tag)
+    @cached_property
+    def workers(self) -> dict[str, mixed_storm.Worker]:
+        """Of each thread."""
+        return {}
+
+    def _work(self, graph: BreakableGraph, tag: str) -> None:  # noqa: ARG002 - a worker has it
+        self.workers[tag.partition(":")[0]].step(tag)
 
 
 CAREFUL: Final = replace(mixed_storm.CLEAN, debris_age_ms=BEGIN_MS)
@@ -495,35 +559,55 @@ class Outcome:
     problems: Sequence[str]
 
 
+class Kind(StrEnum):
+    """What the processes of a world do."""
+
+    ALONE = "alone"
+    """Each has one thread, and mutates."""
+    GROUPS = "groups"
+    """Each has several threads, whose mutations form groups."""
+    MIXED = "mixed"
+    """Each has two threads, which load, merge, clean up and change the schema, too."""
+
+
 def simulate(
     root: Path,
     seed: int,
     *,
     steps: int = STEPS,
     faults: Faults | None = None,
-    is_mixed: bool = False,
+    kind: Kind = Kind.ALONE,
 ) -> Outcome:
     """One world: processes work, die, pause and meet each other; then all is calm and judged."""
+    is_mixed = kind is Kind.MIXED
     schema = mixed_storm.SCHEMA if is_mixed else SCHEMA
     created = create(str(root), schema, settings=Settings(durability=Durability.RELAXED))
     if not is_mixed:
         created.create_branch(SIDE)
-    start, judge = (MixedTask, MixedJudge) if is_mixed else (Task, Judge)
-    world, history, numbers = World(root, seed, faults or Faults()), History(), count()
-    while world.steps < steps:
+    world, history = World(root, seed, faults or TASKS[kind].faults), History()
+    with in_lockstep(world):
+        _run(world, TASKS[kind], history, steps)
+    unfinished = [f"{each.name} does not end" for each in world.tasks if not each.is_over]
+    problems = [*history.unexpected, *world.stuck, *unfinished]
+    last = MixedJudge(world, history) if is_mixed else Judge(world, history)
+    problems += last.find_problems() if not problems else []
+    told = last.count()
+    return Outcome(seed, world.steps, told, dict(world.faulted), world.log, problems)
+
+
+TASKS: Final = {Kind.ALONE: Task, Kind.GROUPS: GroupTask, Kind.MIXED: MixedTask}
+
+
+def _run(world: World, start: type[Task], history: History, steps: int) -> None:
+    numbers = count()
+    while world.steps < steps and not world.stuck:
         # As a supervisor starts a process again.
         world.tasks = [each for each in world.tasks if not each.is_over]
-        while len(world.tasks) < PROCESSES:
+        while len(world.tasks) < start.processes:
             world.tasks.append(start(world, f"p{next(numbers)}", history))
         world.run(min(steps, world.steps + 50))
     world.faults, world.is_ending = CALM, True
     world.run(world.steps + ENDING_STEPS_MAX)
-    unfinished = [f"{each.name} does not end" for each in world.tasks if not each.is_over]
-    problems = [*history.unexpected, *unfinished]
-    last = judge(world, history)
-    problems += last.find_problems() if not problems else []
-    told = last.count()
-    return Outcome(seed, world.steps, told, dict(world.faulted), world.log, problems)
 
 
 def _apply(model: Model, deed: Deed) -> None:
@@ -556,6 +640,10 @@ class Judge:
     def count(self) -> Counter[str]:
         told = Counter(each.outcome for each in self._history.deeds)
         told["reads"] = len(self._history.reads)
+        for branch in (MAIN, SIDE):
+            for commit in self._graph.commits(branch):
+                is_member = commit.extension.group is not None and commit.branch == branch
+                told["in groups"] += is_member
         return told
 
     def find_problems(self) -> Iterator[str]:
@@ -586,11 +674,15 @@ class Judge:
             deed = deeds.get(commit.actor or "")
             if deed is not None and deed.asked.branch == branch and commit.branch == branch:
                 order.append(deed.asked.tag)
-                _apply(model, deed)
+                try:
+                    _apply(model, deed)
+                except KeyError as missing:
+                    yield f"{deed.asked.tag} is there, and {missing} was not when it came"
                 if deed.if_commit is not None and commit.parent != deed.if_commit:
                     yield f"{deed.asked.tag} is on top of {commit.parent}, not {deed.if_commit}"
             states[commit.id] = dict(model.people), Counter(model.knows)
         yield from self._judge_order(branch, order, deeds)
+        yield from _judge_groups([each for each in commits if each.branch == branch])
         for read in self._history.reads:
             if read.branch == branch and states.get(read.commit) != (read.people, read.knows):
                 yield f"a read at {read.commit} saw {read}, not {states.get(read.commit)}"
@@ -619,6 +711,24 @@ class Judge:
             if deed.ended is not None and deed.told is not None and deed.ended < begun_max:
                 yield f"{tag} had ended before one that stands below it began"
             begun_max = max(begun_max, deed.begun)
+
+
+def _judge_groups(commits: Sequence[Commit]) -> Iterator[str]:
+    """All members of a group are there, in their order, one upon the other, by one publish."""
+    groups: dict[str, list[Commit]] = {}
+    for commit in commits:
+        if commit.extension.group is not None:
+            groups.setdefault(commit.extension.group.id, []).append(commit)
+    for name, members in groups.items():
+        places = [each.extension.group for each in members]
+        indexes = [each.index for each in places if each is not None]
+        sizes = {each.size for each in places if each is not None}
+        if sizes != {len(members)} or indexes != list(range(len(members))):
+            yield f"of group {name} there are the members {indexes}, of {sizes}"
+        if any(after.parent != before.id for before, after in pairwise(members)):
+            yield f"group {name} is not in one piece"
+        if len({each.manifest_version for each in members}) > 1:
+            yield f"group {name} was published in pieces"
 
 
 class MixedJudge(Judge):
@@ -653,12 +763,12 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=10_000, help="in all worlds together")
-    parser.add_argument("--mixed", action="store_true", help="all kinds of work")
+    parser.add_argument("--kind", type=Kind, choices=list(Kind), default=Kind.ALONE)
     given = parser.parse_args(arguments)
     done, faulted, told, bad = 0, Counter[str](), Counter[str](), 0
     for seed in count(given.seed):
         with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
-            outcome = simulate(Path(place, "graph"), seed, is_mixed=given.mixed)
+            outcome = simulate(Path(place, "graph"), seed, kind=given.kind)
         done += outcome.steps
         faulted.update(outcome.faulted)
         told.update(outcome.told)

@@ -10,7 +10,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event, Lock
 
 from omnigraph.commit.leases.lock_key import LockKey
@@ -20,7 +20,7 @@ from omnigraph.errors import LeaseHeld
 @dataclass(eq=False, slots=True)
 class Waiter:
     wanted: frozenset[LockKey]
-    is_first: Event = field(default_factory=Event)
+    is_first: Event
 
 
 class ProcessQueues:
@@ -65,7 +65,7 @@ class ProcessQueues:
                 self._leave(lock_key)
 
     def _wait(self, lock_key: LockKey, wanted: frozenset[LockKey], wait_ms_max: int | None) -> None:
-        waiter = Waiter(wanted)
+        waiter = Waiter(wanted, Event())
         with self._lock:
             queue = self._queues.setdefault(lock_key, deque())
             queue.append(waiter)

@@ -519,6 +519,7 @@ def test_a_refused_table_commit_is_a_conflict_and_undone(root: Path) -> None:
         write(mortal_bench(watch_stores(stores_at(root), Intruder())), "second")
     assert caught.value.table_key == PERSON
     assert names_in(root, COMPANY) == {"first"}
+    assert find_sidecars(stores_at(root).objects) == (), "the writer undid it, not a recovery"
     with pytest.raises(DriftFound, match="repair"):
         write(mortal_bench(stores_at(root)), "third")
 

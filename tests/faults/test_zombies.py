@@ -22,6 +22,7 @@ from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
+from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.testing.failpoints import COMMIT, At, Trigger
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
@@ -220,6 +221,7 @@ def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: P
 
     os.kill(zombie.pid, signal.SIGCONT)
     assert isinstance(zombie.finish(300), Returned)
+    assert (root / SCHEMA_SOURCE).read_text() == GROWN
     graph = breaking.open_living(root, timing=TIMING)
     assert graph.schema_source == GROWN
     assert not graph.apply_schema(SchemaRequest(GROWN)).applied, "it is in force"

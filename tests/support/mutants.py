@@ -1099,6 +1099,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "compiler/resolve/walks.py",
+        (
+            "a walk of no hop may begin where its open end cannot be",
+            "    return bool(here & there) if are_bound else here <= there\n",
+            "    return bool(here & there)\n",
+            "tests/golden/test_golden_query.py",
+        ),
+    ),
+    *_of(
         "compiler/resolve/conditions.py",
         (
             "two nodes of several types are the same if their ids are",

@@ -443,7 +443,7 @@ class _Builder:
         wanted = types_in(scope.nodes[target]) if target in scope.nodes else reached
         if is_single:
             ways = [each for each in ways if each.target_type in wanted]
-        low, high = hops if known <= wanted else (max(1, hops[0]), hops[1])
+        low, high = hops if known & wanted else (max(1, hops[0]), hops[1])
         if not ways:
             return None
         types = [self.catalog.node(each) for each in sorted(wanted)]

@@ -516,7 +516,7 @@ class ExpandAny:
     target_types: tuple[str, ...]
     """What the target may be, sorted; a walk that ends elsewhere is none."""
     hops_low: int = 1
-    """From 0 only if the target may have every type of the source."""
+    """After no hop, a node whose type is none of the target's is not there."""
     hops_high: int | None = 1
     edge_variable: str | None = None
     filters: tuple[Condition, ...] = ()

@@ -42,7 +42,7 @@ from omnigraph.compiler.resolve.conditions import (
     resolve_text_comparison,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
-from omnigraph.compiler.resolve.operands import misplaced, resolve_leaf
+from omnigraph.compiler.resolve.operands import find_edge_id, misplaced, resolve_leaf
 from omnigraph.compiler.resolve.paths import find_path, part_of
 from omnigraph.compiler.resolve.search import resolve_text_match
 from omnigraph.compiler.rules import QueryRule
@@ -323,7 +323,8 @@ def _resolve_condition(
         case ast.Comparison():
             return _resolve_comparison(condition, scope, context, is_value=is_value)
         case ast.NullTest(operand, negated, span):
-            resolved = resolve_operand(operand, scope, context)
+            edge = find_edge_id(operand, scope, context)
+            resolved = edge or resolve_operand(operand, scope, context)
             return None if resolved is None else NullTest(resolved, negated, span)
         case ast.TextMatch() if not is_value:
             return resolve_text_match(condition, scope, context)

@@ -125,6 +125,19 @@ def id_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> IdOf:
     return IdOf(name, STRING.optional() if bound.optional else STRING, span)
 
 
+def find_edge_id(
+    expression: ast.Expression, scope: BlockScope, context: Context
+) -> PropertyOf | None:
+    """The id of an edge, which tells whether its variable is bound; None for anything else."""
+    if not isinstance(expression, ast.Variable) or expression.name in context.parameters:
+        return None
+    bound = scope.find(expression.name)
+    if bound is None or bound.kind != "edge":
+        return None
+    kind = STRING.optional() if bound.optional else STRING
+    return PropertyOf(expression.name, "id", kind, expression.span)
+
+
 def type_name_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> Operand:
     """The name of the type of what a variable is bound to; null if it is unbound."""
     kind = STRING.optional() if bound.optional else STRING

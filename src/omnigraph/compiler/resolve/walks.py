@@ -106,9 +106,7 @@ def _resolve_ways(
         ways = _find_ways(clause, families, scope, context)
     near = tuple(sorted({each.source_type for each in ways}))
     far = tuple(sorted({each.target_type for each in ways}))
-    if hops[0] == 0 and not _types_of(clause.source, near, scope) <= _types_of(
-        clause.target, far, scope
-    ):
+    if hops[0] == 0 and not _can_stay(clause, near, far, scope):
         message = f"{_spell_all(families)} leads to other types, and after no hop one is still here"
         hint = "begin with one hop, or put the traversal into `optional { }`"
         assert clause.hops is not None
@@ -119,6 +117,15 @@ def _resolve_ways(
     edge_variable = _bind_edge(clause, walked, scope, context)
     edge = edges[0] if ways else None
     return Walk(source, target, edge, Direction.OUT, hops, edge_variable, clause, ways)
+
+
+def _can_stay(
+    clause: ast.Traversal, near: tuple[str, ...], far: tuple[str, ...], scope: BlockScope
+) -> bool:
+    """After no hop: may a node be at the far end? An end that the walk binds takes every node."""
+    here, there = _types_of(clause.source, near, scope), _types_of(clause.target, far, scope)
+    are_bound = all(_known_types(each, scope) for each in (clause.source, clause.target))
+    return bool(here & there) if are_bound else here <= there
 
 
 def _types_of(

@@ -164,6 +164,16 @@ class _WithProperties:
         """The property that the schema calls so."""
         return None if name == ID_PROPERTY else self.find(column_of(name))
 
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The columns of properties that may not be null."""
+        return tuple(each.name for each in self.properties if not each.type.nullable)
+
+    @cached_property
+    def enums(self) -> tuple[Property, ...]:
+        """The properties that hold one of a few values."""
+        return tuple(each for each in self.properties if each.type.enum_values is not None)
+
     @property
     def id_name(self) -> str:
         """The system's id in data: `id`, or `@id` where a property is called `id`."""

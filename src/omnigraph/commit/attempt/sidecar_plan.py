@@ -6,7 +6,7 @@ their order; all of them are published, or none (D29).
 
 from omnigraph.commit.attempt.locks import WriteLock
 from omnigraph.commit.manifest.change import Change, TableWrite
-from omnigraph.commit.manifest.groups import place_touched
+from omnigraph.commit.manifest.groups import is_inline
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Extension, GroupPlace
 from omnigraph.commit.manifest.updates import CommitIntent
@@ -55,26 +55,28 @@ def _intent(lock: WriteLock, change: Change, now_us: int) -> CommitIntent:
 
 def _intents(lock: WriteLock, change: Change) -> tuple[CommitIntent, ...]:
     """The commits of the members of a group, in order (D29)."""
-    size = len(change.group)
-    return tuple(
-        place_touched(
+    operation_id, size = lock.operation_id, len(change.group)
+    intents = []
+    for index, each in enumerate(change.group):
+        inline, beside = (each.touched, None) if is_inline(each.touched) else (None, each.touched)
+        extension = Extension(
+            operation_id=operation_id,
+            idempotency=each.idempotency,
+            schema_hash=change.schema_hash,
+            message=each.message,
+            counts=each.counts,
+            group=GroupPlace(operation_id, index, size, inline),
+        )
+        intents.append(
             CommitIntent(
                 id=each.commit_id,
                 created_at_us=each.created_at_us,
                 actor=each.actor,
-                extension=Extension(
-                    operation_id=lock.operation_id,
-                    idempotency=each.idempotency,
-                    schema_hash=change.schema_hash,
-                    message=each.message,
-                    counts=each.counts,
-                ),
-            ),
-            GroupPlace(lock.operation_id, index, size),
-            each.touched,
+                extension=extension,
+                touched=beside,
+            )
         )
-        for index, each in enumerate(change.group)
-    )
+    return tuple(intents)
 
 
 def _schema_hash(change: Change) -> str | None:

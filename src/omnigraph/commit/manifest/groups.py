@@ -6,12 +6,10 @@ The sidecar of the group holds the same, so a roll-forward writes the file again
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from omnigraph.commit.manifest.records import (
     Commit,
-    GroupPlace,
     JsonObject,
     Touched,
     decode_touched,
@@ -27,13 +25,20 @@ from omnigraph.storage.objects import Objects
 INLINE_BYTES_MAX: Final = 1_024
 """Every process that opens a branch reads the rows of its commits, so longer lists stay outside."""
 
+_CHARACTER_BYTES_MAX: Final = 6
+"""In JSON: `\\u001f`. The encoder need not run to see that a few ids are short."""
 
-def place_touched(intent: CommitIntent, place: GroupPlace, touched: Touched) -> CommitIntent:
-    """A commit of a group, with what it touched in its row if that is short, or beside it."""
-    if len(dump_json(encode_touched(touched)).encode()) > INLINE_BYTES_MAX:
-        return replace(intent, extension=replace(intent.extension, group=place), touched=touched)
-    extension = replace(intent.extension, group=replace(place, touched=touched))
-    return replace(intent, extension=extension)
+_PUNCTUATION_BYTES_MAX: Final = 8
+"""Quotes, colon, brackets, commas of one text, and its share of the braces."""
+
+
+def is_inline(touched: Touched) -> bool:
+    """Does the commit row itself hold what a member touched?"""
+    texts = [*touched, *(each for ids in touched.values() for each in ids)]
+    longest = sum(map(len, texts)) * _CHARACTER_BYTES_MAX + len(texts) * _PUNCTUATION_BYTES_MAX
+    if longest <= INLINE_BYTES_MAX:
+        return True
+    return len(dump_json(encode_touched(touched)).encode()) <= INLINE_BYTES_MAX
 
 
 def write_group_file(objects: Objects, intents: Sequence[CommitIntent]) -> None:

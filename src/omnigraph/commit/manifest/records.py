@@ -17,8 +17,12 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 JsonObject = dict[str, JsonValue]
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""`json.dumps` would make one for each document."""
+
+
 def dump_json(document: JsonValue) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(document)
 
 
 def as_time(microseconds: int) -> datetime:

@@ -132,14 +132,12 @@ class OpenGraph:
         self._context.close()
 
     def known_schema(self) -> ActiveSchema:
-        """The schema that was last seen in force; in a remote store without a request (D30).
+        """The schema that was last seen in force, without a look at the store (D30).
 
         A write under it is refused if another schema is in force by now.
         """
         known = self._bases.known(MAIN)
-        if known is None or not self._stores.is_remote:
-            return self.active_schema()
-        return self._schemas.for_manifest(known.manifest)
+        return self.active_schema() if known is None else self._schemas.for_manifest(known.manifest)
 
     def _check_readable(self, branch: BranchName | None, action: Action = Action.READ) -> None:
         """(2) Raises Forbidden."""

@@ -66,7 +66,7 @@ class GraphWrites(OpenGraph):
         except (InputError, NotFoundError, SchemaChanged):
             # Nothing was written. If the known schema is not in force any more, decide again.
             known, schema = schema, self.active_schema()
-            if not self._stores.is_remote or schema.schema_hash == known.schema_hash:
+            if schema.schema_hash == known.schema_hash:
                 raise
             task = bind_steps(steps, schema.catalog, self._stores.effects)
             written = self._queue.write(schema, task, request)

@@ -111,7 +111,7 @@ class BaseRows:
     ) -> list[FoundRow]:
         """The rows for which a predicate is true."""
         wanted = (*columns, where.column)
-        if (identity := _identity_for(type_, where, value)) is not None:
+        if (identity := identity_for(type_, where, value)) is not None:
             found = self.find_by_id(type_, [identity], wanted)
         else:
             rows = filters.compare(where.column, where.type, where.comparator, value)
@@ -284,7 +284,7 @@ def _texts_of(
     return texts
 
 
-def _identity_for(type_: Type, where: Predicate, value: Scalarish) -> str | None:
+def identity_for(type_: Type, where: Predicate, value: Scalarish) -> str | None:
     """The only id that can match a comparison of a key; the id is indexed, the key is not."""
     is_key = isinstance(type_, NodeType) and type_.key == (where.column,)
     if not is_key or where.comparator is not Comparator.EQ or value is None:

@@ -19,7 +19,7 @@ from typing import Final
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt.locks import WriteLock
 from omnigraph.commit.manifest.change import Change, GroupMember, WriterKind
-from omnigraph.commit.manifest.records import Commit, Touched
+from omnigraph.commit.manifest.records import Commit
 from omnigraph.engine.write.group_rows import AnsweredLookup, GroupRows
 from omnigraph.engine.write.mutate import (
     WriteOutcome,
@@ -28,7 +28,7 @@ from omnigraph.engine.write.mutate import (
     find_written,
     recheck_ends,
 )
-from omnigraph.engine.write.pending import Affected, Pending
+from omnigraph.engine.write.pending import Affected, Pending, PendingTable
 from omnigraph.engine.write.queued_write import QueuedWrite
 from omnigraph.errors import KeyReused
 from omnigraph.ids import CommitId
@@ -49,13 +49,15 @@ class Accepted:
 
     write: QueuedWrite
     pending: Pending
+    tables: Sequence[PendingTable]
+    """The tables that it changes, in key order."""
     affected: Affected
     member: GroupMember
 
     def outcome(self, commit: Commit, *, is_last: bool) -> WriteOutcome:
         """The tables are named once in a group, so that one caller runs their upkeep."""
-        tables = [each.type.table_key for each in self.pending.tables()]
-        return WriteOutcome(self.affected, commit, tuple(tables) if is_last else ())
+        tables = [each.type.table_key for each in self.tables] if is_last else []
+        return WriteOutcome(self.affected, commit, tuple(tables))
 
     def repeated(self, commit: Commit) -> WriteOutcome:
         """(3) The outcome of a write with the same key."""
@@ -90,7 +92,10 @@ class Trial:
 
     def holds(self) -> bool:
         """Would the write decide the same now?"""
-        return all(each.holds() for each in self.lookups)
+        for each in self.lookups:  # noqa: SIM110 - a generator is made once more for each member
+            if each.ask() != each.answer:
+                return False
+        return True
 
 
 @dataclass(slots=True)
@@ -126,7 +131,7 @@ class GroupPlan:
             )
         joined = Pending(self.catalog, self.rows, self.lock.context.stores.effects.new_id)
         for each in self.accepted:
-            joined.adopt(each.pending)
+            joined.adopt(each.tables)
         writes = joined.writes(self.lock.context.stores.tables)
         written = {each.key for each in writes}
         asked = self.rows.asked.items()
@@ -192,7 +197,7 @@ def plan_group(lock: WriteLock, writes: Sequence[QueuedWrite]) -> GroupPlan:
                 touched_count += sum(map(len, decided.member.touched.values()))
                 if plan.accepted and touched_count > ROWS_MAX:
                     break
-                rows.absorb(decided.pending)
+                rows.absorb(decided.tables)
                 plan.accepted.append(decided)
         if not plan.accepted:
             plan.deliver()
@@ -217,11 +222,13 @@ def _try_out(plan: GroupPlan, write: QueuedWrite) -> Trial:
     """Run a write as if it were alone."""
     pending = plan.begin(write)
     affected: Affected | None = None
+    lookups = plan.rows.begin_trace()
     # A mistake is found again, and told, when the write is decided.
-    with plan.rows.tracing() as lookups, suppress(Exception):
+    with suppress(Exception):
         found = write.task.run(pending)
         write.task.check(pending)
         affected = found
+    plan.rows.end_trace()
     return Trial(pending, affected, lookups)
 
 
@@ -247,24 +254,25 @@ def _decide(plan: GroupPlan, write: QueuedWrite) -> Accepted | Verdict | Followe
     else:
         pending, is_checked = plan.begin(write), False
         affected = write.task.run(pending)
-    if plan.rows.is_touched(pending):
+    tables = pending.tables()
+    if plan.rows.is_touched(tables):
         return None
     if not is_checked:
         write.task.check(pending)
-    if not pending.deltas() and request.idempotency is None:
+    if not tables and request.idempotency is None:
         return Verdict(write, WriteOutcome(affected))
     member = GroupMember(
         commit_id=CommitId(effects.new_id()),
         created_at_us=effects.now_ms() * 1000,
-        touched=_touched(pending),
-        counts=pending.counts(),
+        touched={each.type.table_key: (*each.rows, *each.gone) for each in tables},
+        counts={each.type.table_key: each.counts for each in tables},
         actor=request.actor,
         message=request.message,
         idempotency=None
         if request.idempotency is None
         else request.idempotency.record(write.task.result_of(affected)),
     )
-    return Accepted(write, pending, affected, member)
+    return Accepted(write, pending, tables, affected, member)
 
 
 def _find_twin(plan: GroupPlan, write: QueuedWrite) -> Accepted | None:
@@ -280,7 +288,3 @@ def _find_twin(plan: GroupPlan, write: QueuedWrite) -> Accepted | None:
                 raise KeyReused(wanted.key)
             return each
     return None
-
-
-def _touched(pending: Pending) -> Touched:
-    return {each.type.table_key: (*each.rows, *each.gone) for each in pending.tables()}

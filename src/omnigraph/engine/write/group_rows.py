@@ -12,8 +12,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -28,16 +27,20 @@ from omnigraph.engine.write.base_rows import (
     FoundRow,
     RowRef,
     Type,
+    identity_for,
     satisfies,
     text_of,
     uniques_of,
 )
-from omnigraph.engine.write.pending import Pending
+from omnigraph.engine.write.pending import PendingTable
 from omnigraph.ids import TableKey
 from omnigraph.storage.tables import Handle, Tables
 
 EARLIER: Final = RowRef(-2, -2)
 """Stands for the place of a row that an earlier member wrote. It is never written."""
+
+_Slot = tuple[TableKey, frozenset[str]]
+"""A table, and the blobs that its look-ups read."""
 
 RivalKey = tuple[str | None, tuple[Cell, ...]]
 """The id of a row whose place is looked for, or None; and its values of unique columns."""
@@ -49,9 +52,6 @@ class AnsweredLookup:
 
     ask: Callable[[], list[FoundRow]]
     answer: list[FoundRow]
-
-    def holds(self) -> bool:
-        return self.ask() == self.answer
 
 
 @dataclass(slots=True)
@@ -104,7 +104,8 @@ class _Earlier:
         self.touched.update(gone)
 
     def find(self, ids: Iterable[str]) -> list[FoundRow]:
-        return [FoundRow(EARLIER, self.rows[each]) for each in ids if each in self.rows]
+        rows = self.rows
+        return [FoundRow(EARLIER, rows[each]) for each in ids if each in rows]
 
 
 class GroupRows(BaseRows):
@@ -116,9 +117,9 @@ class GroupRows(BaseRows):
         super().__init__(tables, manifest, open_pin)
         self.is_recording = False
         self._traced: list[AnsweredLookup] | None = None
-        self._ids: defaultdict[tuple[TableKey, frozenset[str]], _IdLookups] = defaultdict(
-            _IdLookups
-        )
+        self._ids: defaultdict[_Slot, _IdLookups] = defaultdict(_IdLookups)
+        self._slots: dict[tuple[TableKey, tuple[str, ...]], _Slot] = {}
+        """By table and columns of a look-up, where its answers are."""
         self._rivals: defaultdict[TableKey, _RivalLookups] = defaultdict(_RivalLookups)
         self._edges: defaultdict[TableKey, _EdgeLookups] = defaultdict(_EdgeLookups)
         self._types: dict[TableKey, Type] = {}
@@ -127,29 +128,29 @@ class GroupRows(BaseRows):
 
     # earlier members
 
-    def absorb(self, pending: Pending) -> None:
+    def absorb(self, tables: Iterable[PendingTable]) -> None:
         """(3) The members after this one see what it wrote."""
-        for table in pending.tables():
+        for table in tables:
             key = table.type.table_key
             self._earlier[key].add(table.type, table.rows.values(), table.gone)
 
-    def is_touched(self, pending: Pending) -> bool:
+    def is_touched(self, tables: Iterable[PendingTable]) -> bool:
         """Does a write touch an entity that an earlier member touched?"""
-        return any(
-            not self._earlier[table.type.table_key].touched.isdisjoint((*table.rows, *table.gone))
-            for table in pending.tables()
-        )
+        for table in tables:
+            touched = self._earlier[table.type.table_key].touched
+            if not (touched.isdisjoint(table.rows) and touched.isdisjoint(table.gone)):
+                return True
+        return False
 
     # look-ups
 
-    @contextmanager
-    def tracing(self) -> Iterator[list[AnsweredLookup]]:
-        """(4) List the look-ups that are made meanwhile."""
+    def begin_trace(self) -> list[AnsweredLookup]:
+        """(4) The look-ups that are made from now on, as they are made."""
         self._traced = []
-        try:
-            yield self._traced
-        finally:
-            self._traced = None
+        return self._traced
+
+    def end_trace(self) -> None:
+        self._traced = None
 
     def _trace(self, ask: Callable[[], list[FoundRow]]) -> list[FoundRow]:
         answer = ask()
@@ -160,6 +161,8 @@ class GroupRows(BaseRows):
     def find_matches(
         self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
     ) -> list[FoundRow]:
+        if identity_for(type_, where, value) is not None:
+            return super().find_matches(type_, where, value, columns)  # by id
         return self._trace(partial(self._find_matches, type_, where, value, tuple(columns)))
 
     def _find_matches(
@@ -181,29 +184,29 @@ class GroupRows(BaseRows):
         return self._trace(partial(self._find_by_id, type_, tuple(ids), tuple(columns)))
 
     def _find_by_id(
-        self, type_: Type, ids: Collection[str], columns: Collection[str]
+        self, type_: Type, ids: tuple[str, ...], columns: tuple[str, ...]
     ) -> list[FoundRow]:
         earlier = self._earlier[type_.table_key]
-        rest = [each for each in ids if each not in earlier.touched]
-        return [*self._find_committed(type_, rest, columns), *earlier.find(ids)]
+        lookups = self._lookups_of(type_, columns)
+        rest = [each for each in ids if each not in earlier.touched] if earlier.touched else ids
+        if lookups.known.issuperset(rest) and lookups.columns.issuperset(columns):
+            found = [lookups.found[each] for each in rest if each in lookups.found]
+        elif self.is_recording:
+            lookups.columns.update(columns)
+            lookups.noted.update(rest)
+            found = []
+        else:
+            found = super().find_by_id(type_, rest, columns)  # (2)
+        return found if len(rest) == len(ids) else [*found, *earlier.find(ids)]
 
-    def _find_committed(
-        self, type_: Type, ids: Collection[str], columns: Collection[str]
-    ) -> list[FoundRow]:
-        lookups = self._ids[self._slot(type_, columns)]
-        if lookups.known.issuperset(ids) and lookups.columns.issuperset(columns):
-            return [lookups.found[each] for each in ids if each in lookups.found]
-        if not self.is_recording:
-            return super().find_by_id(type_, ids, columns)  # (2)
-        lookups.columns.update(columns)
-        lookups.noted.update(ids)
-        return []
-
-    def _slot(self, type_: Type, columns: Collection[str]) -> tuple[TableKey, frozenset[str]]:
+    def _lookups_of(self, type_: Type, columns: tuple[str, ...]) -> _IdLookups:
         """Look-ups of a table share their columns, but bytes of blobs are read only if wanted."""
-        self._types[type_.table_key] = type_
-        blobs = frozenset(each for each in columns if column_type(type_, each).is_blob)
-        return type_.table_key, blobs
+        slot = self._slots.get((type_.table_key, columns))
+        if slot is None:
+            self._types[type_.table_key] = type_
+            blobs = frozenset(each for each in columns if column_type(type_, each).is_blob)
+            slot = self._slots[type_.table_key, columns] = type_.table_key, blobs
+        return self._ids[slot]
 
     def find_rivals(
         self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
@@ -351,12 +354,10 @@ class GroupRows(BaseRows):
         return bool(wanted)
 
 
-def _unique_values(type_: Type, row: Row) -> Iterable[tuple[Cell, ...]]:
+def _unique_values(type_: Type, row: Row) -> list[tuple[Cell, ...]]:
     """The values that no other row may hold, each led by the names of its columns."""
-    for group in uniques_of(type_):
-        values = tuple(row.get(name) for name in group)
-        if None not in values:
-            yield (group, *values)
+    found = [(group, *map(row.get, group)) for group in uniques_of(type_)]
+    return [each for each in found if None not in each]
 
 
 def _rival_key(type_: Type, row: Row, unlocated: Collection[str]) -> RivalKey:

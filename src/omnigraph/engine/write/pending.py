@@ -134,10 +134,6 @@ class PendingTable:
         self.left |= other.left
 
     @property
-    def is_empty(self) -> bool:
-        return not self.rows and not self.gone
-
-    @property
     def delta(self) -> Delta:
         return Delta(self.type, self.rows, self.gone.keys(), self.left)
 
@@ -160,7 +156,7 @@ class PendingTable:
     @property
     def counts(self) -> RowCounts:
         """The rows that the table gains, replaces and loses, once `find_existing` has run."""
-        inserted = sum(self.refs[key] is None for key in self.rows)
+        inserted = sum([self.refs[key] is None for key in self.rows])
         return RowCounts(inserted, len(self.rows) - inserted, len(self.gone))
 
     def changes(self) -> RowChanges:
@@ -192,11 +188,14 @@ class Pending:
         self._tables: dict[TableKey, PendingTable] = {}
 
     def table(self, type_: Type) -> PendingTable:
-        return self._tables.setdefault(type_.table_key, PendingTable(type_))
+        found = self._tables.get(type_.table_key)
+        if found is None:
+            found = self._tables[type_.table_key] = PendingTable(type_)
+        return found
 
-    def adopt(self, other: "Pending") -> None:
+    def adopt(self, tables: Iterable[PendingTable]) -> None:
         """Take over the decisions of another write, once they are valid, about other rows."""
-        for table in other.tables():
+        for table in tables:
             self.table(table.type).adopt(table)
 
     def find_existing(self) -> None:
@@ -212,7 +211,7 @@ class Pending:
 
     def tables(self) -> list[PendingTable]:
         """The tables that change, in key order."""
-        changing = [each for each in self._tables.values() if not each.is_empty]
+        changing = [each for each in self._tables.values() if each.rows or each.gone]
         if len(changing) > 1:
             changing.sort(key=lambda each: each.type.table_key)
         return changing

@@ -10,9 +10,9 @@ All violations are found, in the order of the rules (`row_rules`).
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
-from omnigraph.catalog.model import Catalog, Check, EdgeType, Property, Range
+from omnigraph.catalog.model import ENDS, Catalog, Check, EdgeType, Property, Range
 from omnigraph.catalog.names import spell_group, spelling_of
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.temporal import format_date, format_datetime
@@ -110,12 +110,17 @@ class Evaluation:
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 
+_ENDS_IN_MESSAGES: Final = {"src": "from", "dst": "to"}
+
+
 def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
     """The rules that one row breaks by itself: required, range, check, enum."""
     identity = row.get("id")
     ids = (identity,) if isinstance(identity, str) else ()
-    for column, name in _required(type_):
+    required = (*ENDS, *type_.required) if isinstance(type_, EdgeType) else type_.required
+    for column in required:
         if row.get(column) is None:
+            name = _ENDS_IN_MESSAGES.get(column) or spelling_of(column)
             message = (
                 f"missing required property '{name}' of {type_.name}{_of_row(ids)}: "
                 f"null in non-nullable property '{name}'"
@@ -127,15 +132,8 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
     for constraint in type_.constraints:
         if isinstance(constraint, Check):
             yield from _find_mismatch(type_, constraint, row, ids)
-    for each in type_.properties:
+    for each in type_.enums:
         yield from _find_foreign_value(type_, each, row, ids)
-
-
-def _required(type_: Type) -> Iterator[tuple[str, str]]:
-    """The columns that may not be null, with their names in messages."""
-    if isinstance(type_, EdgeType):
-        yield from (("src", "from"), ("dst", "to"))
-    yield from ((each.name, each.spelling) for each in type_.properties if not each.type.nullable)
 
 
 def _of_row(ids: tuple[str, ...]) -> str:

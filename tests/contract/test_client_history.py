@@ -177,6 +177,9 @@ def test_describe_tells_the_schema_in_few_words(graph: GraphClient) -> None:
     shown = graph.describe(question="how old are persons", samples=1)
     assert "/* e.g. ann */" in shown.text
     assert graph.describe(budget=12).omitted == ("Knows",)
+    graph.apply_schema(SCHEMA.replace("Person -> Person", "Person -> Person { since: I32? }"))
+    graph.insert("Knows", [{"from": "ann", "to": "bob", "since": 1999}])
+    assert "since: I32? /* e.g. 1999 */" in graph.describe(samples=1).text
     with pytest.raises(TypeUnknown):
         graph.describe(types=["Persn"])
     with pytest.raises(UsageError):

@@ -503,6 +503,13 @@ def test_a_schema_is_planned_and_applied(graph: GraphClient) -> None:
     with pytest.raises(MigrationUnsupported) as refused:
         graph.apply_schema(unfit)
     assert refused.value.entity == "node:Person.age"
+    keyed = WIDER.replace("Person -> Person", "Person -> Person @key(src, dst)")
+    before = graph.commits()[0].id
+    with pytest.raises(UsageError, match=r"not portable: .* edge:Knows: @key\(src, dst\)"):
+        graph.apply_schema(keyed, portable=True)
+    assert (graph.schema_source, graph.commits()[0].id) == (WIDER, before)
+    assert not graph.apply_schema(WIDER, portable=True).applied
+    assert graph.apply_schema(keyed).applied
     with pytest.raises(SchemaInvalid) as wrong:
         graph.plan_schema("node {")
     assert wrong.value.findings[0].line == 1

@@ -194,6 +194,12 @@ def test_an_edge_among_several_types_is_walked_both_ways(tmp_path: Path) -> None
     assert sorted(ask(graph, pattern)) == [("A", "x"), ("B", "b"), ("B", "x")]
 
 
+def test_describe_shows_samples_of_edges(graph: LocalGraph) -> None:
+    outline = graph.describe(types=["Person", "City"], samples=2)
+    assert "since: I32? /* e.g. 2001 */" in outline.text
+    assert "e.g." not in graph.describe(types=["Person", "City"]).text
+
+
 def test_a_pair_that_cannot_be_told_is_refused(graph: LocalGraph, tmp_path: Path) -> None:
     with pytest.raises(ConstraintViolation, match=r"row 2: edge IsLocatedIn .* cannot be told"):
         graph.insert(

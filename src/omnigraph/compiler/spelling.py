@@ -9,6 +9,11 @@ CANDIDATES_MAX: Final = 12
 _NAME_COMPARED_MAX: Final = 80
 
 
+def spell_edge(name: str) -> str:
+    """The name of an edge type, as queries write it."""
+    return f"{name[0].lower()}{name[1:]}"
+
+
 def suggest(name: str, candidates: Iterable[str]) -> str | None:
     """A hint that names the closest candidate, when one is close enough to be a slip."""
     best = closest(name, candidates)

@@ -161,7 +161,11 @@ class GraphToolbox:
         named = {"name": _TEXT, "from": {"type": "string", "description": "main by default."}}
         merged = {"source": _TEXT, "target": {"type": "string", "description": "main by default."}}
         gone = {"name": _TEXT}
-        schema = {"schema_source": _TEXT, "allow_data_loss": {"type": "boolean"}}
+        schema = {
+            "schema_source": _TEXT,
+            "allow_data_loss": {"type": "boolean"},
+            "portable": {"type": "boolean"},
+        }
         program = "Run a query that inserts, updates or deletes."
         return [
             _writer("change", program, self._change, _QUERY, "query", loses=True),
@@ -274,6 +278,7 @@ class GraphToolbox:
         result = self.graph.apply_schema(
             given["schema_source"],
             allow_data_loss=given.get("allow_data_loss", False),
+            portable=given.get("portable", False),
             actor=self.actor,
             idempotency_key=_key_of(given),
         )

@@ -381,6 +381,7 @@ class GraphClient(Steps["MutationResult"], HistoryClient, Protocol):
         *,
         allow_data_loss: bool = False,
         backfill: Mapping[str, str] | None = None,
+        portable: bool = False,
         actor: str | None = None,
         idempotency_key: str | None = None,
         message: str | None = None,

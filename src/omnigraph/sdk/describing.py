@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.catalog.outline import Samples, SchemaOutline, choose_types, outline_schema
+from omnigraph.compiler.spelling import spell_edge
 from omnigraph.errors import TypeUnknown, UsageError
 
 SAMPLES_MAX: Final = 20
@@ -35,8 +36,8 @@ def describe_graph(
         raise UsageError(f"a budget is at least one token, not {budget}")
     held: Samples = {}
     if samples:
-        nodes = filter(None, map(catalog.node, choose_types(catalog, types, question)))
-        held = {each.name: _sample(each, read, samples) for each in nodes}
+        chosen = choose_types(catalog, types, question)
+        held = {each: _sample(catalog, each, read, samples) for each in chosen}
     return outline_schema(catalog, types=types, question=question, budget=budget, samples=held)
 
 
@@ -49,15 +50,27 @@ def outline_document(outline: SchemaOutline) -> dict[str, Any]:
     }
 
 
-def _sample(node: NodeType, read: ReadRows, count: int) -> dict[str, tuple[str, ...]]:
+def _sample(catalog: Catalog, name: str, read: ReadRows, count: int) -> dict[str, tuple[str, ...]]:
     """Distinct values of each property that a line can show."""
-    names = [each.spelling for each in node.properties if _is_shown(each.type)]
+    node, edges = catalog.node(name), catalog.edges_named(name)
+    properties = (node or edges[0]).properties
+    names = [each.spelling for each in properties if _is_shown(each.type)]
     if not names:
         return {}
     columns = ", ".join(f"$x.{each} as {each}" for each in names)
-    program = f"query q() {{ match {{ $x: {node.name} }} return {{ {columns} }}"
+    pattern = _walk(edges) if node is None else f"$x: {name}"
+    program = f"query q() {{ match {{ {pattern} }} return {{ {columns} }}"
     rows = list(read(f"{program} limit {count * ROWS_PER_SAMPLE} }}"))
     return {each: tuple(_distinct((row[each] for row in rows), count)) for each in names}
+
+
+def _walk(edges: Sequence[EdgeType]) -> str:
+    """Along the edges of one name, as they point."""
+    sources, targets = (
+        " | ".join(sorted(ends))
+        for ends in ({each.source for each in edges}, {each.target for each in edges})
+    )
+    return f"$source: {sources} $target: {targets} $source $x:{spell_edge(edges[0].family)} $target"
 
 
 def _is_shown(value_type: Any) -> bool:

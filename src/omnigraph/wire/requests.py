@@ -231,6 +231,10 @@ class SchemaPlanBody(_Body):
 class SchemaApplyBody(SchemaPlanBody):
     """The fields of a plan; the server applies it."""
 
+    portable: Annotated[
+        bool, Field(description="Refuse a schema that the reference 0.8 does not understand.")
+    ] = False
+
 
 class BranchCreateBody(_Body):
     model_config = ConfigDict(json_schema_extra=exclude(("from", "commit")))

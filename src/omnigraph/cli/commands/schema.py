@@ -102,7 +102,7 @@ def apply(
     as_json: Json = False,
 ) -> None:
     """Apply another schema as one commit, or none."""
-    from omnigraph.catalog.portability import check_portable, describe_extensions, find_extensions
+    from omnigraph.catalog.portability import describe_extensions, find_extensions
     from omnigraph.sdk.documents import schema_result_document
     from omnigraph.sdk.embedded.graph import LocalGraph
 
@@ -111,8 +111,6 @@ def apply(
     if allow_data_loss:
         confirm_destructive("drop data of", graph.uri, settings, interactive=not as_json)
     desired = compile_schema(read_source(schema))
-    if portable:
-        check_portable(desired)
     fresh = find_extensions(desired)
     if fresh:
         before = compile_schema(Source("<schema>", graph.schema_source), in_force=True)
@@ -125,6 +123,7 @@ def apply(
                 schema,
                 allow_data_loss=allow_data_loss,
                 backfill=fill,
+                portable=portable,
                 actor=actor,
                 idempotency_key=idempotency_key,
                 message=message,
@@ -137,6 +136,7 @@ def apply(
             schema,
             allow_data_loss=allow_data_loss,
             backfill=fill,
+            portable=portable,
             actor=actor,
             idempotency_key=idempotency_key,
             message=message,

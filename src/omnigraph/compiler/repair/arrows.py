@@ -11,7 +11,8 @@ from typing import Final
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import RefusedProgram, find_name, spell_edge
+from omnigraph.compiler.repair.program import RefusedProgram, find_name
+from omnigraph.compiler.spelling import spell_edge
 from omnigraph.lang.source import Span
 
 _NODE: Final = re.compile(

@@ -7,7 +7,8 @@ from typing import Final
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import Scalar, Struct, ValueType, Vector
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, find_name, spell_edge
+from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, find_name
+from omnigraph.compiler.spelling import spell_edge
 from omnigraph.lang.source import Diagnostic, Span
 
 Propose = Callable[[RefusedProgram, Diagnostic, Span], Iterator[Proposal]]

@@ -12,7 +12,7 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.types import Scalar
-from omnigraph.compiler.spelling import closest
+from omnigraph.compiler.spelling import closest, spell_edge
 from omnigraph.lang.source import Span
 
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -146,11 +146,6 @@ class RefusedProgram:
     def edge_word(self, name: str) -> str | None:
         """The spelling, in a query, of the edge type that a name may mean."""
         return find_name(name, map(spell_edge, self.catalog.edge_names))
-
-
-def spell_edge(name: str) -> str:
-    """The name of an edge type, as queries write it."""
-    return f"{name[0].lower()}{name[1:]}"
 
 
 def find_name(name: str, candidates: Iterable[str]) -> str | None:

@@ -160,7 +160,7 @@ class LocalGraph(LocalReads, LocalReview, LocalHistory, LocalUpkeep, LocalBulk, 
         types: only these types, and the edges among them.
         question: only what its words touch, and the edges that join it.
         budget: at most about so many tokens; details go first, then types.
-        samples: so many values of each property of a node.
+        samples: so many values of each property.
 
         Raises TypeUnknown, UsageError.
         """

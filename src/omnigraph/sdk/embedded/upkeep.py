@@ -59,6 +59,7 @@ class LocalUpkeep:
         *,
         allow_data_loss: bool = False,
         backfill: Mapping[str, str] | None = None,
+        portable: bool = False,
         actor: str | None = None,
         idempotency_key: str | None = None,
         message: str | None = None,
@@ -68,19 +69,24 @@ class LocalUpkeep:
 
         `schema` is the text of a schema, or the path of one. `backfill` says what old rows get in
         a new property: `Type.property` to an SQL expression over their other columns. Drops hide;
-        with `allow_data_loss` they purge older versions too. Large tables are filled and rewritten
-        on Spark; where, `spark` says, or the environment.
+        with `allow_data_loss` they purge older versions too. `portable` refuses a schema that the
+        reference 0.8 does not understand. Large tables are filled and rewritten on Spark; where,
+        `spark` says, or the environment.
 
-        Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
-        other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly;
-        JobFailed.
+        Raises UsageError, SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while
+        there are other branches; SchemaLocked, SchemaChanged when somebody else changes it;
+        OpenedReadOnly; JobFailed.
         """
+        from omnigraph.catalog.portability import check_portable
+        from omnigraph.engine.active_schema import compile_active_schema
         from omnigraph.engine.write.idempotency import parse_key
         from omnigraph.sdk.embedded.rewriting import spark_rewriters
 
         order = _schema_order(
             schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
         )
+        if portable:
+            check_portable(compile_active_schema(order.text, name=order.name).catalog)
         key = parse_key(
             idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
         )

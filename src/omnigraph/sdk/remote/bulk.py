@@ -146,6 +146,7 @@ class AsyncBulk(AsyncReads):
         *,
         allow_data_loss: bool = False,
         backfill: Mapping[str, str] | None = None,
+        portable: bool = False,
         actor: str | None = None,
         idempotency_key: str | None = None,
         message: str | None = None,
@@ -153,6 +154,8 @@ class AsyncBulk(AsyncReads):
         """Put another schema in force: one commit, or none if it changes nothing."""
         check_actor(actor)
         body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
+        if portable:
+            body["portable"] = True
         document = await self._connection.write(
             "POST", "/schema/apply", body, key=idempotency_key, message=message
         )

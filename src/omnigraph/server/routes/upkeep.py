@@ -49,6 +49,7 @@ def apply_schema(context: Context, body: SchemaApplyBody) -> Response:
             body.schema_source,
             allow_data_loss=body.allow_data_loss,
             backfill=body.backfill,
+            portable=body.portable,
             actor=context.actor,
             idempotency_key=context.key,
             message=context.message,

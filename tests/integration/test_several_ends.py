@@ -1,11 +1,13 @@
 """One edge name over several pairs of ends, from its first graph to a schema with one more."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import omnigraph
+from omnigraph import Input
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.cli.app import run
@@ -75,9 +77,13 @@ def put(graph: LocalGraph, folder: Path, text: str, branch: str = "main") -> Non
 
 
 def located(graph: LocalGraph, branch: str = "main") -> list[tuple[str, str, str]]:
+    """The pair of each edge, and its ends."""
     lines = b"".join(graph.export_lines(types=["IsLocatedIn"], branch=branch)).splitlines()
-    records = map(json.loads, lines)
-    return [(each["edge"], each["from"], each["to"]) for each in records]
+    found = []
+    for each in map(json.loads, lines):
+        ((source, from_),), ((target, to),) = each["from"].items(), each["to"].items()
+        found.append((f"{each['edge']}.{source}.{target}", from_, to))
+    return found
 
 
 def ask(graph: LocalGraph, body: str) -> list[tuple[object, ...]]:
@@ -99,8 +105,10 @@ def test_the_whole_life_of_such_an_edge(graph: LocalGraph, tmp_path: Path) -> No
         ],
         branch="more",
     )
-    insert = 'query q() { insert IsLocatedIn.Comment.Country { from: "c1", to: "Italy" } }'
-    graph.mutate(insert, branch="more")
+    insert = "insert IsLocatedIn { from: { Comment: $c }, to: { Country: $i } }"
+    graph.mutate(
+        f"query q($c: String, $i: String) {{ {insert} }}", {"c": "c1", "i": "Italy"}, branch="more"
+    )
     graph.upsert("IsLocatedIn.Person.City", [{"from": "ada", "to": "Italy"}])
     graph.merge("more", into="main")
     every = [
@@ -158,7 +166,28 @@ def test_the_whole_life_of_such_an_edge(graph: LocalGraph, tmp_path: Path) -> No
         ),
         (
             "match { $a: Person  $a $e:isLocatedIn $_ } return { $e.since, $e.@type }",
-            [(2001, "IsLocatedIn.Person.City")],
+            [(2001, "IsLocatedIn")],
+        ),
+        (
+            (
+                "match { $x: Person | City $y: City | Country $x $e:isLocatedIn|isPartOf $y }"
+                " return { $e.@type as t, $x.@id as i } order { t, i }"
+            ),
+            [("IsLocatedIn", "ada"), ("IsPartOf", "Turin")],
+        ),
+        (
+            (
+                'match { $x: Post | Person $x $e:isLocatedIn $y  $e.@type = "IsLocatedIn" }'
+                " return { $x.@id as i } order { i }"
+            ),
+            [("ada",), ("p1",)],
+        ),
+        (
+            (
+                "match { $c: Post | Comment optional { $c $e:isLocatedIn $y } }"
+                " return { $c.code as i, $e.@type } order { i }"
+            ),
+            [("c1", None), ("c2", None), ("p1", "IsLocatedIn")],
         ),
         (
             "match { $m: Message  not { $m isLocatedIn $_ } } return { $m.code } order { $m.code }",
@@ -214,11 +243,68 @@ def test_a_pair_that_cannot_be_told_is_refused(graph: LocalGraph, tmp_path: Path
     with pytest.raises(QueryInvalid, match="has ends of several types"):
         graph.mutate('query q() { insert IsLocatedIn { from: "ada", to: "Turin" } }')
     (tmp_path / "t.csv").write_text("src,dst\nada,Turin\n")
-    with pytest.raises(TypeUnknown, match=r"name one pair: IsLocatedIn\.Comment\.City"):
+    with pytest.raises(LoadRejected, match="nothing says the type of 'from' of IsLocatedIn, which"):
         graph.load(tmp_path / "t.csv", edge="IsLocatedIn", mode="append")
     with pytest.raises(ConstraintViolation, match="src 'nobody' not found in Person"):
         graph.insert("IsLocatedIn", [{"from": {"Person": "nobody"}, "to": {"City": "Turin"}}])
     assert located(graph) == [IN_TURIN, POST]
+
+
+@pytest.mark.parametrize("quoted", ["ada", '"a""da"'])
+def test_a_table_says_the_types_of_the_ends_row_by_row(
+    graph: LocalGraph, tmp_path: Path, quoted: str
+) -> None:
+    graph.insert("Person", [{"name": 'a"da'}])
+    path = tmp_path / "t.csv"
+    path.write_text(
+        f"src_type,src,to_type,dst\nPerson,{quoted},Country,Italy\nPost,p1,City,Turin\n"
+    )
+    graph.load(path, edge="isLocatedIn", mode="merge")
+    added = [
+        ("IsLocatedIn.Person.Country", quoted.strip('"').replace('""', '"'), "Italy"),
+        ("IsLocatedIn.Post.City", "p1", "Turin"),
+    ]
+    assert located(graph) == sorted([*added, IN_TURIN, POST])
+    for wrong in ("City", "", "person"):
+        path.write_text(
+            f"from_type,src,to_type,dst\nPerson,ada,City,Turin\n{wrong},ada,City,Turin\n"
+        )
+        with pytest.raises(LoadRejected, match="no such pair of ends: 'from_type' is") as caught:
+            graph.load(path, edge="IsLocatedIn", mode="merge")
+        assert [each.line for each in caught.value.faults] == [3]
+
+
+def test_a_constant_or_a_lookup_says_the_type_of_an_end(graph: LocalGraph, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("from,name\nbob,Italy\n")
+    given = Input(
+        str(path),
+        edge="IsLocatedIn",
+        mapping={"to": "name"},
+        constants={"from_type": "Person"},
+        lookups={"to": "Country.name"},
+    )
+    graph.load(given, mode="append")
+    assert located(graph) == [IN_TURIN, ("IsLocatedIn.Person.Country", "bob", "Italy"), POST]
+    with pytest.raises(LoadRejected, match="'from' of IsLocatedIn is a node of type Comment"):
+        graph.load(replace(given, constants={"from_type": "City"}), mode="append")
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_an_export_loads_again_by_the_one_name(
+    graph: LocalGraph, tmp_path: Path, format_: str
+) -> None:
+    before = located(graph)
+    graph.export(tmp_path / "out", format=format_, types=["IsLocatedIn"])
+    graph.delete("IsLocatedIn", ['["ada","Turin"]', '["p1","Italy"]'])
+    assert located(graph) == []
+    if format_ == "jsonl":
+        graph.load(tmp_path / "out", mode="append")
+    else:
+        graph.load(
+            f"{tmp_path}/out/edges/IsLocatedIn.*/*.parquet", edge="IsLocatedIn", mode="append"
+        )
+    assert located(graph) == before
 
 
 def test_changes_are_found_by_the_name_of_the_edge(graph: LocalGraph) -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 from ulid import ULID
 
 from omnigraph.engine.active_schema import compile_active_schema
-from omnigraph.pipeline.sources.columns import read_columns
+from omnigraph.pipeline.sources.columns import read_columns, read_pairs
 from omnigraph.pipeline.sources.identities import encode_ulids
 from omnigraph.pipeline.sources.parse import Parsed, parse_block, read_one_by_one
 
@@ -32,6 +32,7 @@ CATALOG = compile_active_schema(
     node Pair { a: I32 @key  b: Bool  size: F32? }
     node Place { town: String  day: Date  at: DateTime  open: Bool  @key(town, day, at, open) }
     edge Links: Thing -> Thing { weight: F64? }
+    edge Sits: Thing | Number -> Thing | Place @key(src, dst) { weight: F64? }
     """,
     name="schema",
 ).catalog
@@ -99,7 +100,9 @@ def lines(draw: st.DrawFn) -> str:
     odd = draw(st.integers(0, 9)) == 0
     names = draw(st.lists(st.sampled_from(sorted(VALUES)), unique=True, max_size=4))
     data = {name: draw(ODD if odd and draw(st.booleans()) else VALUES[name]) for name in names}
-    match draw(st.sampled_from(["Thing", "Thing", "Number", "Pair", "Place", "links", "Links"])):
+    match draw(
+        st.sampled_from(["Thing", "Thing", "Number", "Pair", "Place", "links", "Links", "Sits"])
+    ):
         case "Thing":
             record = {
                 "type": "Thing",
@@ -113,6 +116,10 @@ def lines(draw: st.DrawFn) -> str:
         case "Place":
             place = {"town": draw(TEXTS), "day": draw(DAYS), "at": draw(INSTANTS), "open": True}
             record = {"type": "Place", "data": place}
+        case "Sits":
+            ends = st.sampled_from([{"Thing": "a"}, {"Number": "1"}, {"Place": "p"}, "a"]) | ODD
+            typed = st.sampled_from([{"Thing": "a"}, {"Thing": "b"}])
+            record = {"edge": "Sits", "from": draw(typed | ends), "to": draw(typed | ends)}
         case name:
             extra = {} if draw(st.booleans()) else {"data": {"weight": draw(FRACTION | ODD)}}
             record = {"edge": name, "from": "a", "to": "b", **extra}
@@ -166,6 +173,10 @@ def _pylist(table: pa.Table) -> list[dict[str, Any]]:
 @example(['{"type":"Thing","data":{"code":"k1","id":null,"vec":null}}'])
 @example(['{"type":"Thing","data":{"code":"k1","zip":null}}'])
 @example(['{"type":"Thing","data":{"code":"k1",}}'])
+@example(['{"edge":"Sits","from":{"Thing":"a","Number":null},"to":{"Thing":"b"}}'])
+@example(['{"edge":"Sits","from":{"Thing":"a","Number":"1"},"to":{"Thing":"b"}}'])
+@example(['{"edge":"Sits","from":{"Thing":"a","Thing":"b"},"to":{"Thing":"b"}}'])
+@example(['{"edge":"Sits","from":{"Thing":"a"},"to":{"Thing":"b"},"data":null}'])
 @example(['{"type":"Thing" /* */,"data":{"code":"k1"}}'])
 @example(['{"type":"Thing",\'data\':{"code":"k1"}}'])
 def test_reading_together_is_reading_one_by_one(records: list[str]) -> None:
@@ -206,6 +217,22 @@ def test_lines_that_are_plainly_right_are_read_together(name: str, line: str) ->
     read = read_columns(type_, name, pa.py_buffer(f"{line}\n".encode() * 3), 3)
     assert read is not None
     assert read[0].num_rows == 3
+
+
+def test_lines_that_say_the_types_of_their_ends_are_read_together() -> None:
+    ends = [("Thing", "Place"), ("Number", "Place"), ("Thing", "Place"), ("Thing", "Thing")]
+    records = [
+        {"edge": "Sits", "from": {s: f"{n}"}, "to": {t: "p"}} for n, (s, t) in enumerate(ends)
+    ]
+    text = "".join(json.dumps(each) + "\n" for each in records).encode()
+    read = read_pairs(CATALOG.pairs("Sits"), "Sits", pa.py_buffer(text), 4)
+    assert read is not None
+    found = {pair.name: (own.tolist(), rows["src"].to_pylist()) for pair, own, rows, _ in read}
+    assert found == {
+        "Sits.Number.Place": ([1], ["1"]),
+        "Sits.Thing.Place": ([0, 2], ["0", "2"]),
+        "Sits.Thing.Thing": ([3], ["3"]),
+    }
 
 
 def test_made_up_ids_are_ulids_and_all_different() -> None:

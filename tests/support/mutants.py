@@ -1153,6 +1153,42 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "compiler/resolve/ends.py",
+        (
+            "an insert into an edge over several ends takes the first pair",
+            "    if len(left) == 1:\n        return left[0]",
+            "    if left:\n        return left[0]",
+            "tests/integration/test_several_ends.py::test_a_pair_that_cannot_be_told_is_refused",
+        ),
+    ),
+    *_of(
+        "engine/tables/record_format.py",
+        (
+            "an export does not say the types of the ends",
+            '(f"{{{_literal(each)}:%s}}" for each in ends) if ends else ("%s", "%s")',
+            '("%s", "%s")',
+            "tests/integration/test_several_ends.py::test_an_export_loads_again_by_the_one_name",
+        ),
+    ),
+    *_of(
+        "pipeline/sources/columns.py",
+        (
+            "lines of an edge over several ends may have an end of two types",
+            "        if not np.all(given == 1):",
+            "        if not np.all(given >= 1):",
+            "tests/pipeline/test_columns_laws.py::test_reading_together_is_reading_one_by_one",
+        ),
+    ),
+    *_of(
+        "pipeline/sources/tabular.py",
+        (
+            "rows of a table that no pair of ends fits are left out",
+            "    return parsed if count == rows.num_rows else None",
+            "    return parsed",
+            "tests/integration/test_several_ends.py::test_a_table_says_the_types_of_the_ends_row_by_row",
+        ),
+    ),
+    *_of(
         "engine/write/validate.py",
         (
             "one edge too many is let in",

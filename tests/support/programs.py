@@ -219,7 +219,8 @@ def _unions(draw: st.DrawFn) -> ast.Union:
     return ast.Union(draw(st.booleans()), part)
 
 
-_assignments = st.lists(st.builds(ast.Assignment, _names, values), min_size=1, max_size=2).map(
+_assigned = values | st.builds(ast.TypedEnd, _type_names, values)
+_assignments = st.lists(st.builds(ast.Assignment, _names, _assigned), min_size=1, max_size=2).map(
     tuple
 )
 _symbols = st.sampled_from([each for each in ast.Operator if not each.isidentifier()])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from omnigraph.catalog.model import EdgeType, NodeType, Property, spell_ends
+from omnigraph.catalog.model import EdgeType, NodeType, Property
 from omnigraph.catalog.names import column_of, spelling_of
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType, are_compatible
 from omnigraph.compiler.ir import (
@@ -26,6 +26,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.conditions import fit_matched
 from omnigraph.compiler.resolve.context import Context
+from omnigraph.compiler.resolve.ends import ENDS, pick_pair, read_end
 from omnigraph.compiler.resolve.literals import Use, fit, is_number, resolve_literal
 from omnigraph.compiler.resolve.operands import resolve_parameter, unknown_property
 from omnigraph.compiler.rules import QueryRule
@@ -34,7 +35,6 @@ from omnigraph.compiler.typecheck import TypeProblem, describe
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
 
-_ENDS: Mapping[str, str] = {"from": "src", "to": "dst"}
 _IMPLICIT_HINTS: Mapping[str, str] = {
     "id": "ids are derived; they are neither assigned nor tested",
     "src": "the source of an edge is called `from`",
@@ -63,10 +63,15 @@ class _Target:
     def kind(self) -> TypeKind:
         return "node" if isinstance(self.type, NodeType) else "edge"
 
+    @property
+    def name(self) -> str:
+        """As the schema declares it."""
+        return self.type.name if isinstance(self.type, NodeType) else self.type.family
+
     def column(self, name: str) -> _Column | None:
-        label = f"{self.type.name}.{name}"
-        if isinstance(self.type, EdgeType) and name in _ENDS:
-            return _Column(_ENDS[name], STRING, label)
+        label = f"{self.name}.{name}"
+        if isinstance(self.type, EdgeType) and name in ENDS:
+            return _Column(ENDS[name], STRING, label)
         found = self.type.named(name)
         return None if found is None else _Column(found.name, found.type, label)
 
@@ -78,7 +83,7 @@ def resolve_statement(statement: ast.Statement, context: Context) -> Iterator[St
     """
     match statement:
         case ast.Insert():
-            target = _find_target(statement.type_name, context)
+            target = _find_inserted(statement, context)
             inserted = _resolve_insert(statement, target, context)
             yield from () if inserted is None else (inserted,)
         case ast.Update():
@@ -86,15 +91,22 @@ def resolve_statement(statement: ast.Statement, context: Context) -> Iterator[St
             updated = _resolve_update(statement, target, context)
             yield from () if updated is None else (updated,)
         case ast.Delete():
-            pairs = context.catalog.pairs(statement.type_name.text)
-            target = _Target(pairs[0]) if pairs else _find_target(statement.type_name, context)
+            target = _find_target(statement.type_name, context)
             where = _resolve_predicate(statement.where, target, context)
             if target is None or where is None:
                 return
-            for each in pairs or (target.type,):
+            for each in context.catalog.pairs(statement.type_name.text) or (target.type,):
                 yield Delete(target.kind, each.name, where, statement.span)
         case _:
             assert_never(statement)
+
+
+def _find_inserted(statement: ast.Insert, context: Context) -> _Target | None:
+    pairs = context.catalog.pairs(statement.type_name.text)
+    if not pairs:
+        return _find_target(statement.type_name, context)
+    pair = pick_pair(statement, pairs, context)
+    return None if pair is None else _Target(pair)
 
 
 def _find_target(name: ast.Name, context: Context) -> _Target | None:
@@ -103,14 +115,7 @@ def _find_target(name: ast.Name, context: Context) -> _Target | None:
     if found is not None:
         return _Target(found)
     if pairs := catalog.pairs(name.text):
-        names = [each.name for each in pairs]
-        message = f"{name.text} has ends of several types, {spell_ends(pairs)}"
-        hint = f"name one pair of them, such as {names[0]}"
-        problem = TypeProblem(
-            QueryRule.T10, message, hint, expected=tuple(names), candidates=tuple(names)
-        )
-        context.report(problem, name.span)
-        return None
+        return _Target(pairs[0])  # all have the same properties
     names = [*(each.name for each in catalog.nodes), *catalog.edge_names]
     problem = TypeProblem(
         QueryRule.T10,
@@ -135,7 +140,7 @@ def _resolve_insert(
         return None
     assigned = {each.name.text for each in statement.assignments}
     for name in _find_missing(target.type, assigned):
-        message = f"missing required property '{name}' of {target.type.name}"
+        message = f"missing required property '{name}' of {target.name}"
         context.report(TypeProblem(QueryRule.T12, message), statement.type_name.span)
     if context.fault_count > faults:
         return None
@@ -143,7 +148,7 @@ def _resolve_insert(
 
 
 def _find_missing(target: NodeType | EdgeType, assigned: set[str]) -> list[str]:
-    ends = [] if isinstance(target, NodeType) else list(_ENDS)
+    ends = [] if isinstance(target, NodeType) else list(ENDS)
     required = [each.spelling for each in target.properties if _is_required(each, assigned)]
     return [name for name in (*ends, *required) if name not in assigned]
 
@@ -160,7 +165,7 @@ def _resolve_update(
     statement: ast.Update, target: _Target | None, context: Context
 ) -> Update | None:
     if target is not None and target.kind == "edge":
-        message = f"{target.type.name} is an edge type, and edges cannot be updated"
+        message = f"{target.name} is an edge type, and edges cannot be updated"
         hint = "delete the edge and insert another"
         context.report(TypeProblem(QueryRule.T16, message, hint), statement.type_name.span)
         target = None
@@ -204,12 +209,13 @@ def _resolve_assignment(
     assignment: ast.Assignment, target: _Target | None, context: Context
 ) -> Assignment | None:
     column = _find_column(assignment.name, target, context)
-    value = _resolve_value(assignment.value, context)
+    given = read_end(assignment, None if column is None or target is None else target.type, context)
+    value = _resolve_value(given, context)
     if column is None or value is None:
         return None
     fitted = _assign(value, column)
     if isinstance(fitted, TypeProblem):
-        context.report(fitted, assignment.value.span)
+        context.report(fitted, given.span)
         return None
     return Assignment(column.name, column.type, fitted, assignment.span)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
-from omnigraph.catalog.model import ENDS, EdgeType, NodeType
+from omnigraph.catalog.model import ENDS, EdgeType, NodeType, family_of
 from omnigraph.catalog.types import Struct, ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import (
@@ -266,7 +266,27 @@ def _resolve_type_name(
         problem = _unbound(variable, scope, context, QueryRule.T6)
         context.report(problem, reference.variable.span)
         return None
-    return type_name_of(variable, bound, reference.span) if bound.types else None
+    return _family_name_of(variable, bound, reference.span) if bound.types else None
+
+
+def _family_name_of(name: str, bound: BoundVariable, span: Span) -> Operand:
+    """The name of the type, as the schema declares it: a pair has the name of its edge."""
+    families = {each: family_of(each) for each in bound.types}
+    held = type_name_of(name, bound, span)
+    if all(each == family for each, family in families.items()):
+        return held
+    kind = STRING.optional() if bound.optional else STRING
+    if len(set(families.values())) == 1:
+        is_bound = ir.NullTest(id_of(name, bound), negated=True)
+        arms = (ir.ChoiceArm(is_bound, Constant(family_of(bound.types[0]), STRING)),)
+    else:
+        arms = tuple(
+            ir.ChoiceArm(
+                ir.Compare(held, ir.Comparator.EQ, Constant(each, STRING)), Constant(family, STRING)
+            )
+            for each, family in families.items()
+        )
+    return ir.Choice(arms, Constant(None, None), kind, span)
 
 
 def property_of(

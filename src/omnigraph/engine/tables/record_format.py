@@ -7,7 +7,8 @@ past snapshot is exported with the properties it had.
 1. A Date and a DateTime are ISO text, as a query prints them: `2023-02-11`,
    `2026-11-16T14:05:22.181Z`. Outside the years that a load can read, they are their numbers.
 2. A float has the fewest digits that give back the same float of the same width.
-3. A Blob is its bytes; an external Blob is its address, and its bytes are not read.
+3. An edge over several ends has its one name, and its ends say their types.
+4. A Blob is its bytes; an external Blob is its address, and its bytes are not read.
 """
 
 import base64
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.fitting import INLINE
+from omnigraph.catalog.model import PAIR_SEPARATOR
 from omnigraph.catalog.names import ID, ID_PROPERTY, SYSTEM_ID, spelling_of
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
@@ -72,11 +74,15 @@ class Speller:
         if kind == "node":
             template = f'{{"type":{_literal(name)},"data":{{{members}}}}}'
         else:
-            template = f'{{"edge":{_literal(name)},"from":%s,"to":%s,"data":{{{members}}}}}'
+            family, *ends = name.split(PAIR_SEPARATOR)
+            source, target = (f"{{{_literal(each)}:%s}}" for each in ends) if ends else ("%s", "%s")
+            template = (
+                f'{{"edge":{_literal(family)},"from":{source},"to":{target},"data":{{{members}}}}}'
+            )
         return [template % cells for cells in zip(*texts, strict=True)]
 
     def blob_texts(self, rows: pa.Table, name: str) -> list[str | None]:
-        """(3) The blobs of a column as text that a load reads."""
+        """(4) The blobs of a column as text that a load reads."""
         found: list[Any] = rows[name].to_pylist()
         addresses: list[Any] = rows[ROW_ADDRESS].to_pylist()
         kept = [

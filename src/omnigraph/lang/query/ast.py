@@ -494,9 +494,18 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedEnd:
+    """`{ Person: "ada" }`: an end of an edge, with its type (extension)."""
+
+    type_name: Name
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     name: Name
-    value: Value
+    value: Value | TypedEnd
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -68,6 +68,7 @@ _GROUPS = (
     (_EXPRESSIONS | _ARITHMETIC | {"LPAR"}, CLAUSE),
     (_EXPRESSIONS | {"LPAR", "MINUS"}, EXPRESSION),
     (_EXPRESSIONS | {"LPAR"}, CLAUSE),
+    (_LITERALS | {"VARIABLE", "NOW", "NULL", "LBRACE"}, VALUE),
     (_LITERALS | {"VARIABLE", "NOW", "NULL"}, VALUE),
     (_LITERALS, "a literal"),
     (_NAMES, NAME),

@@ -528,9 +528,15 @@ class _Reader:
 
     def _assignments(self, trees: Iterable[Tree[Token]]) -> tuple[ast.Assignment, ...]:
         return tuple(
-            ast.Assignment(_name(each.children[0]), self._value(each.children[1]), span_of(each))
+            ast.Assignment(_name(each.children[0]), self._assigned(each.children[1]), span_of(each))
             for each in trees
         )
+
+    def _assigned(self, item: Item) -> ast.Value | ast.TypedEnd:
+        if isinstance(item, Tree) and item.data == "typed_end":
+            type_name, value = item.children
+            return ast.TypedEnd(_name(type_name), self._value(value), span_of(item))
+        return self._value(item)
 
     def _predicate(self, tree: Tree[Token]) -> ast.Predicate:
         name, operator, value = tree.children

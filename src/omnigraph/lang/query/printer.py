@@ -249,7 +249,10 @@ def _statement(statement: ast.Statement) -> list[str]:
 
 
 def _entry(entry: ast.Assignment | ast.Match) -> str:
-    return f"{entry.name.text}: {_value(entry.value)}"
+    value = entry.value
+    if isinstance(value, ast.TypedEnd):
+        return f"{entry.name.text}: {{ {value.type_name.text}: {_value(value.value)} }}"
+    return f"{entry.name.text}: {_value(value)}"
 
 
 def _predicate(predicate: ast.Predicate) -> str:

@@ -18,7 +18,7 @@ from omnigraph.engine.load.bulk import LoadMode, LoadTarget
 from omnigraph.engine.load.run import find_target
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import ERRORS_MAX, Settings
-from omnigraph.errors import LoadRejected, ObjectNotFound
+from omnigraph.errors import LoadRejected, ObjectNotFound, UsageError
 from omnigraph.ids import OperationId, TableKey
 from omnigraph.pipeline.dataframes.write_options import SHOWN, FrameWriteOptions
 from omnigraph.pipeline.settings import SparkSettings
@@ -110,12 +110,21 @@ class BegunWrite:
 
 
 def check_columns(graph: Graph, options: FrameWriteOptions, schema: pa.Schema) -> ColumnMapping:
-    """Raises TypeUnknown, and LoadRejected if a column does not fit, before any task runs."""
+    """What feeds what, before any task runs.
+
+    Raises TypeUnknown, UsageError, and LoadRejected if a column does not fit.
+    """
     catalog = graph.active_schema().catalog
     type_ = find_table_type(catalog, options.source)
     fitting = fit_columns(catalog, type_, options.source, schema, shown=SHOWN, are_texts=False)
     if fitting.faults:
         raise LoadRejected(fitting.faults[:ERRORS_MAX], count=len(fitting.faults))
+    if len(fitting.mapping.pairs) > 1:
+        family = fitting.mapping.pairs[0].family
+        raise UsageError(
+            f"one write feeds one table, and edge {family} has one for each pair of ends; name a "
+            f"pair, such as {fitting.mapping.pairs[0].name}, or use omnigraph.spark.write"
+        )
     return fitting.mapping
 
 

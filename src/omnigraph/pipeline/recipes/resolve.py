@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, family_of
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
 from omnigraph.extras import require
+from omnigraph.ids import TableKey
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
 from omnigraph.pipeline.recipes.since import NewData, Remembered, find_new
 from omnigraph.pipeline.settings import SparkSettings, read_settings
 from omnigraph.pipeline.sources.lake import LakeListing
-from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
+from omnigraph.pipeline.sources.mappings import ENDS, ColumnMapping, find_table_type, targets_of
 from omnigraph.pipeline.stage.input_plan import InputSurvey, Item, RecordFile, Table
 from omnigraph.storage.bucket_options import expand_variables
 from omnigraph.storage.inputs import InputFile
@@ -326,10 +327,11 @@ def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
     counts = [sum(each.footer.row_counts) for each in tables if each.footer is not None]
     counts += [each.lake.row_count for each in tables if each.lake is not None]
     is_counted = bool(tables) and len(counts) == len(tables)
+    type_name, table_key = _table_of(tables[0].fitting.mapping) if tables else (None, None)
     return PlannedInput(
         name=recipe.name,
-        type_name=tables[0].fitting.mapping.type.name if tables else None,
-        table_key=tables[0].fitting.mapping.type.table_key if tables else None,
+        type_name=type_name,
+        table_key=table_key,
         files=tuple(files) or recipe.data,
         row_count=sum(counts) if is_counted else None,
         where=recipe.where,
@@ -337,6 +339,13 @@ def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
         unused=tables[0].fitting.unused if tables else (),
         problems=tuple(fault.render() for table in tables for fault in table.fitting.faults),
     )
+
+
+def _table_of(mapping: ColumnMapping) -> tuple[str, TableKey | None]:
+    """What its rows are, and their table if all have the same."""
+    if mapping.pairs:
+        return family_of(mapping.type.name), None
+    return mapping.type.name, mapping.type.table_key
 
 
 def _files_of(item: Item) -> Sequence[str]:

@@ -8,30 +8,39 @@ Without a mapping, an unused column is a fault; a mapping states which columns a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import types as arrow
 
 from omnigraph.catalog.fitting import Misfit, fit_text
-from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.catalog.model import Catalog, EdgeType, family_of
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
 from omnigraph.compiler.ir import STRING
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.load.bulk import COLUMN, Fault
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.write.base_rows import Type
-from omnigraph.engine.write.batch import name_pairs
 from omnigraph.engine.write.coercion import coerce
 from omnigraph.engine.write.violations import clip
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.pipeline.sources.lookups import Lookup, can_look_up
 from omnigraph.pipeline.sources.moments import MomentPattern, PatternUnknown, check_pattern
+from omnigraph.pipeline.sources.pair_columns import (
+    END_TYPES,
+    ambiguous_ends,
+    end_of,
+    narrow,
+    type_targets,
+    types_at,
+)
 from omnigraph.pipeline.sources.texts import read_text
 
 ENDS: Final = {"from": "src", "to": "dst"}
 """What edges are fed besides their properties, and what tables call it."""
+
+_ALIASES: Final = {**ENDS, "from_type": "src_type", "to_type": "dst_type"}
 
 _MOMENTS: Final = frozenset({Scalar.DATE, Scalar.DATETIME})
 
@@ -51,6 +60,14 @@ class ColumnMapping:
     """How the texts of a target spell a moment, if not as ISO 8601."""
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     """How the nodes of `from` and `to` are found, if not by their ids."""
+    pairs: tuple[EdgeType, ...] = ()
+    """Where columns say the types of the ends: the edge types that a row may be of."""
+
+    def of_pair(self, pair: EdgeType) -> "ColumnMapping":
+        """For the rows of one pair."""
+        told = type_targets(pair)
+        columns = {target: name for target, name in self.columns.items() if target not in told}
+        return replace(self, type=pair, columns=columns, pairs=())
 
     @property
     def targets(self) -> list[str]:
@@ -88,7 +105,10 @@ class Fitting:
 
 
 def find_table_type(catalog: Catalog, source: Input) -> Type:
-    """What the rows of a table are. Raises UsageError, TypeUnknown."""
+    """What the rows of a table are; of an edge over several ends the first of its pairs.
+
+    Raises UsageError, TypeUnknown.
+    """
     if source.type is not None and source.edge is not None:
         raise UsageError("a table feeds one type of nodes or one type of edges, not both")
     if source.type is not None:
@@ -97,11 +117,10 @@ def find_table_type(catalog: Catalog, source: Input) -> Type:
             raise TypeUnknown(source.type, hint=suggest(source.type, _names(catalog.nodes)))
         return node
     if source.edge is not None:
-        edge = catalog.edge_named(source.edge)
-        if edge is None:
-            hint = name_pairs(catalog.edges_named(source.edge))
-            raise TypeUnknown(source.edge, hint=hint or suggest(source.edge, catalog.edge_names))
-        return edge
+        edges = catalog.edges_named(source.edge)
+        if not edges:
+            raise TypeUnknown(source.edge, hint=suggest(source.edge, catalog.edge_names))
+        return edges[0]
     raise UsageError(f"{source.data} is a table: say which type of nodes or edges it feeds")
 
 
@@ -136,14 +155,23 @@ class _ColumnFitter:
         self.are_texts = are_texts
         self.faults: list[Fault] = []
         self.targets = targets_of(type_)
+        self.told = type_targets(type_)
+        self.pairs: Sequence[EdgeType] = ()
+
+    @property
+    def name(self) -> str:
+        """What messages call the type."""
+        several = isinstance(self.type, EdgeType) and len(self.pairs) > 1
+        return family_of(self.type.name) if several else self.type.name
 
     def run(self) -> Fitting:
+        self._find_pairs()
         columns = self._mapped()
         constants = self._constants(columns)
         lookups = self._lookups()
         patterns = self._patterns(lookups)
         for target in self.targets:
-            namesakes = (target, ENDS.get(target, target))
+            namesakes = (target, self._alias(target))
             if target not in columns and target not in constants:
                 found = next((name for name in namesakes if name in self.schema.names), None)
                 if found is not None and found not in self.mapping.values():
@@ -151,6 +179,8 @@ class _ColumnFitter:
         unused = tuple(name for name in self.schema.names if name not in columns.values())
         self._check_unused(unused)
         mapping = ColumnMapping(self.type, columns, self.are_texts, constants, patterns, lookups)
+        if any(target in columns for target in self.told):
+            mapping = replace(mapping, pairs=tuple(self.pairs))
         for target, column in columns.items():
             self._check_column(mapping, target, column)
         for target, text in constants.items():
@@ -160,13 +190,39 @@ class _ColumnFitter:
                 self._target(given) == target for given in (*self.mapping, *self.source.constants)
             )
             if target not in columns and not wanted.nullable and not is_named:
-                self._report(target, f"no column feeds '{target}' of {self.type.name}")
+                self._report(target, f"no column feeds '{target}' of {self.name}")
+        for target, reason in ambiguous_ends(self.pairs, columns) if self.pairs else ():
+            self._report(target, reason)
         return Fitting(mapping, self.faults, unused)
 
+    def _find_pairs(self) -> None:
+        """The pairs of ends that constants and lookups leave, of an edge that has several."""
+        if not isinstance(self.type, EdgeType) or not self.type.is_pair:
+            return
+        pairs = self.catalog.edges_named(self.source.edge or self.type.name)
+        fixed = {
+            target: text
+            for given, text in self.source.constants.items()
+            if (target := self._target(given)) in self.told
+        }
+        for target, text in fixed.items():
+            if text not in (known := types_at(pairs, target)):
+                end = END_TYPES[target]
+                what = f"a node of type {' | '.join(known)}, not {clip(text)}"
+                self._report(target, f"'{end}' of {self.type.family} is {what}")
+        for given, path in self.source.lookups.items():
+            fixed.setdefault(self._target(given), path.partition(".")[0])
+        self.pairs = narrow(pairs, fixed.items()) or pairs
+        self.type = self.pairs[0]
+
+    def _alias(self, target: str) -> str:
+        is_free = target in ENDS or target in self.told
+        return _ALIASES[target] if is_free and isinstance(self.type, EdgeType) else target
+
     def _target(self, given: str) -> str:
-        if not isinstance(self.type, EdgeType):
+        if given in self.targets:
             return given
-        return next((name for name, stored in ENDS.items() if stored == given), given)
+        return next((each for each in self.targets if self._alias(each) == given), given)
 
     def _mapped(self) -> dict[str, str]:
         columns: dict[str, str] = {}
@@ -175,7 +231,7 @@ class _ColumnFitter:
             if not self._is_target(given):
                 continue
             if target in columns:
-                self._report(target, f"two columns are to feed '{target}' of {self.type.name}")
+                self._report(target, f"two columns are to feed '{target}' of {self.name}")
             elif column not in self.schema.names:
                 hint = suggest(column, self.schema.names)
                 listed = hint or f"there are {', '.join(self.schema.names)}"
@@ -188,7 +244,7 @@ class _ColumnFitter:
         if self._target(given) in self.targets:
             return True
         hint = suggest(given, self.targets)
-        text = f"{self.type.name} has no property {clip(given)}"
+        text = f"{self.name} has no property {clip(given)}"
         self._report(given, text if hint is None else f"{text}; {hint}")
         return False
 
@@ -196,10 +252,10 @@ class _ColumnFitter:
         constants: dict[str, str] = {}
         for given, text in self.source.constants.items():
             target = self._target(given)
-            if not self._is_target(given):
+            if target in self.told or not self._is_target(given):
                 continue
             if target in columns or target in constants:
-                self._report(target, f"'{target}' of {self.type.name} is fed twice")
+                self._report(target, f"'{target}' of {self.name} is fed twice")
                 continue
             constants[target] = text
         return constants
@@ -213,7 +269,7 @@ class _ColumnFitter:
             wanted = lookups[target].property.type if target in lookups else self.targets[target]
             base = wanted.base
             if wanted.is_list or not isinstance(base, Scalar) or base not in _MOMENTS:
-                name = f"{self.type.name}.{target}"
+                name = f"{self.name}.{target}"
                 self._report(target, f"a pattern is for Date and DateTime, and {name} is {wanted}")
                 continue
             try:
@@ -231,15 +287,13 @@ class _ColumnFitter:
             if not isinstance(self.type, EdgeType) or target not in ENDS:
                 self._report(given, f"only the ends of edges are looked up, not {clip(given)}")
                 continue
-            end = self.type.source if target == "from" else self.type.target
+            end = end_of(self.type, target)
             type_name, _, name = path.partition(".")
             node = self.catalog.node(end)
             assert node is not None, "the ends of edges are node types"
             found = node.named(name)
             if type_name != end:
-                text = (
-                    f"'{target}' of {self.type.name} is a node of type {end}, not {clip(type_name)}"
-                )
+                text = f"'{target}' of {self.name} is a node of type {end}, not {clip(type_name)}"
                 self._report(target, text)
             elif found is None:
                 hint = suggest(name, [each.spelling for each in node.properties])
@@ -259,14 +313,14 @@ class _ColumnFitter:
         try:
             fit_text(value) if own is None else coerce(value, own)
         except Misfit as misfit:
-            self._report(target, f"the constant of {self.type.name}.{target}: {misfit}")
+            self._report(target, f"the constant of {self.name}.{target}: {misfit}")
 
     def _check_unused(self, unused: Sequence[str]) -> None:
         if self.mapping:
             return
         for name in unused:
             hint = suggest(name, self.targets) or "give a mapping to leave it out"
-            text = f"the column {clip(name)} feeds nothing of {self.type.name}; {hint}"
+            text = f"the column {clip(name)} feeds nothing of {self.name}; {hint}"
             self._report(name, text)
 
     def _check_column(self, mapping: ColumnMapping, target: str, column: str) -> None:
@@ -281,22 +335,21 @@ class _ColumnFitter:
             text = f"a pattern is for texts, and the column {clip(column)} is {given}"
             self._report(target, text)
         elif not can_hold(given, wanted, is_identity=mapping.is_identity(target)):
-            text = (
-                f"the column {clip(column)} is {given}, and {self.type.name}.{target} is {wanted}"
-            )
+            text = f"the column {clip(column)} is {given}, and {self.name}.{target} is {wanted}"
             self._report(target, text)
 
     def _report(self, name: str, message: str) -> None:
         self.faults.append(
-            Fault(COLUMN, message, self.shown, type_name=self.type.name, property_name=name)
+            Fault(COLUMN, message, self.shown, type_name=self.name, property_name=name)
         )
 
 
 def targets_of(type_: Type) -> dict[str, ValueType]:
     """Everything that may be fed, with what it needs."""
     ends = dict.fromkeys(ENDS, STRING) if isinstance(type_, EdgeType) else {}
+    told = dict.fromkeys(type_targets(type_), STRING.optional())
     own = {each.spelling: each.type for each in type_.properties}
-    return {type_.id_name: STRING.optional(), **ends, **own}
+    return {type_.id_name: STRING.optional(), **ends, **told, **own}
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.columns import build_table
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.sources.columns import read_columns
+from omnigraph.pipeline.sources.columns import read_columns, read_pairs
 from omnigraph.pipeline.sources.envelopes import Group, Lines, Numbers
 from omnigraph.pipeline.sources.records import Record, Rejected, read_record
 
@@ -88,13 +88,21 @@ def _read_together(catalog: Catalog, group: Group, parsed: Parsed) -> bool:
         return False
     type_: Type | None = catalog.node(name) if group.kind == b"type" else catalog.edge_named(name)
     if type_ is None:
-        return False
+        return _read_pairs_together(catalog, group, name, parsed)
     read = read_columns(type_, name, group.text, len(group.numbers))
     if read is None:
         return False
     rows, given_ids = read
     parsed.add(type_, rows, group.numbers, given_ids)
     return True
+
+
+def _read_pairs_together(catalog: Catalog, group: Group, name: str, parsed: Parsed) -> bool:
+    pairs = catalog.edges_named(name) if group.kind == b"edge" else ()
+    read = read_pairs(pairs, name, group.text, len(group.numbers)) if pairs else None
+    for pair, own, rows, given_ids in read or ():
+        parsed.add(pair, rows, group.numbers[own], given_ids)
+    return read is not None
 
 
 def read_one_by_one(catalog: Catalog, lines: Iterable[tuple[int, bytes]], parsed: Parsed) -> None:

@@ -23,10 +23,13 @@ from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import fault_of
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.columns import build_table, schema_of
+from omnigraph.engine.write.base_rows import Type
 from omnigraph.engine.write.batch import find_faults
 from omnigraph.engine.write.coercion import coerce_row
+from omnigraph.engine.write.violations import Violation
 from omnigraph.pipeline.sources.envelopes import Numbers
 from omnigraph.pipeline.sources.mappings import ENDS, ColumnMapping
+from omnigraph.pipeline.sources.pair_columns import end_of, pair_of_row, type_targets
 from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.texts import parse_texts
 from omnigraph.pipeline.sources.values import (
@@ -52,6 +55,8 @@ def read_together(
     mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
 ) -> Parsed | None:
     """All rows at once, and the line of each; None if the rows must be read one by one."""
+    if mapping.pairs:
+        return _read_pairs_together(mapping, rows, lines)
     try:
         table, given_ids = _read_columns(mapping, rows)
     except (RowByRowNeeded, pa.ArrowException):
@@ -62,12 +67,57 @@ def read_together(
     return parsed
 
 
+def _read_pairs_together(
+    mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
+) -> Parsed | None:
+    """The rows of each pair of ends by themselves."""
+    try:
+        told = {
+            target: require(_carry(mapping, target, joined(rows[name]), is_cell=mapping.are_texts))
+            for target in type_targets(mapping.type)
+            if (name := mapping.columns.get(target)) is not None
+        }
+    except (RowByRowNeeded, pa.ArrowException):
+        return None
+    parsed = Parsed()
+    count = 0
+    for pair in mapping.pairs:
+        is_own = np.ones(rows.num_rows, dtype=np.bool_)
+        for target, types in told.items():
+            is_own &= np.asarray(pc.equal(types, pa.scalar(end_of(pair, target), types.type)))
+        own = read_together(mapping.of_pair(pair), rows.filter(pa.array(is_own)), lines[is_own])
+        if own is None:
+            return None
+        parsed.tables += own.tables
+        parsed.given_ids |= own.given_ids
+        count += int(is_own.sum())
+    return parsed if count == rows.num_rows else None
+
+
 def read_givens(
     mapping: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, object]]]
 ) -> Parsed:
     """Rows from JSON values, each with its line, by the row reader."""
-    type_ = mapping.type
     parsed = Parsed()
+    if not mapping.pairs:
+        _read_givens(mapping.type, givens, parsed)
+        return parsed
+    of_pair: dict[EdgeType, list[tuple[int, Mapping[str, object]]]] = {}
+    for line, given in givens:
+        picked = pair_of_row(mapping.pairs, given)
+        if isinstance(picked, Violation):
+            parsed.faults.append((line, fault_of(picked)))
+        else:
+            of_pair.setdefault(picked[0], []).append((line, picked[1]))
+    for pair, own in of_pair.items():
+        _read_givens(pair, own, parsed)
+    parsed.faults.sort(key=lambda each: each[0])
+    return parsed
+
+
+def _read_givens(
+    type_: Type, givens: Iterable[tuple[int, Mapping[str, object]]], parsed: Parsed
+) -> None:
     rows: list[Row] = []
     lines: list[int] = []
     given_ids = 0
@@ -83,7 +133,6 @@ def read_givens(
     if rows:
         numbers = np.array(lines, dtype=np.int64)
         parsed.add(type_, build_table(type_, rows), numbers, given_ids)
-    return parsed
 
 
 # ── together ─────────────────────────────────────────────────────────────────────────────────────

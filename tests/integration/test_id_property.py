@@ -25,7 +25,9 @@ from omnigraph.errors import (
 from omnigraph.lang.source import Source
 from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.sdk.embedded.merging import conflict_file
+from omnigraph.server.runtime.settings import Flags
 from support.reference_grammar import KNOWN_IR_VERSION
+from support.serving import running
 
 PLAIN = "node Note { text: String }\n"
 SCHEMA = """
@@ -273,6 +275,43 @@ def test_history_shows_the_property(graph: LocalGraph) -> None:
     assert (change.before.properties["id"], change.after.properties["id"]) == ("n-1", "new")
     origins = {each.name: each.value for each in graph.blame("Note", "own")}
     assert origins == {"id": "new", "scan": None, "text": "x"}
+
+
+# ── over HTTP ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_route_says_id(graph: LocalGraph, tmp_path: Path) -> None:
+    flags = Flags(graphs=(f"g={graph.uri}",), unauthenticated=True)
+    with running(flags) as server, omnigraph.connect(server.url, graph="g") as remote:
+        before = remote.commits()[0].id
+        cursor = remote.changes(start="now").cursor
+        remote.insert("Person", [{"id": 3, "name": "Cyd"}])
+        assert remote.find("Person", "3") == graph.find("Person", "3")
+        asked = "query q($i: I64) { match { $p: Person { id: $i } } return { $p, $p.id, $p.@id } }"
+        assert list(remote.query(asked, {"i": 3})) == list(graph.query(asked, {"i": 3}))
+        remote.mutate("query q($i: I64) { update Person set { age: 5 } where id = $i }", {"i": 3})
+        put_lines = b'{"type":"Note","data":{"@id":"m","id":"n-2","text":"y"}}\n'
+        (tmp_path / "n.jsonl").write_bytes(put_lines)
+        remote.load(tmp_path / "n.jsonl", mode="append")
+        assert b"".join(remote.export_lines()) == b"".join(graph.export_lines())
+        assert put_lines.replace(b'"text"', b'"scan":null,"text"') in b"".join(
+            remote.export_lines()
+        )
+        told = [each for block in remote.changes(cursor).blocks for each in block.changes]
+        assert [(each.id, each.after and each.after.properties["id"]) for each in told] == [
+            ("3", 3),
+            ("3", 3),
+            ("m", "n-2"),
+        ]
+        assert list(remote.diff(before, "main").changes()) == list(
+            graph.diff(before, "main").changes()
+        )
+        assert [each.name for each in remote.blame("Person", "3")] == ["age", "id", "name"]
+        remote.delete("Note", ["m"])
+        remote.upsert("Person", [{"id": 3, "name": "Cyd", "age": 6}])
+        found = remote.find("Person", "3")
+        assert found == {"@id": "3", "id": 3, "name": "Cyd", "age": 6}
+        assert remote.find("Note", "m") is None
 
 
 # ── migration ────────────────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ The grammar accepts slightly more than the language. This module reports the res
 message: misplaced annotations and constraints, and wrong content of parentheses and lists.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -83,7 +84,10 @@ def _grammar() -> Lark:
 def _hint(unexpected: Unexpected) -> str | None:
     found, expected = unexpected.found, unexpected.expected
     if "a type name" in expected and found[:1].islower():
-        return "the name of a type begins with an upper-case letter"
+        capital = f"{found[0].upper()}{found[1:]}"
+        if re.search(r"\bedge\s+$", unexpected.before):
+            return f"write `edge {capital}`; traversals and records may still say `{found}`"
+        return f"the name of a type begins with an upper-case letter: {capital}"
     if "a property name" in expected and found[:1].isupper():
         return "the name of a property begins with a lower-case letter or '_'"
     if "a property name" in expected and found in {",", ";"}:

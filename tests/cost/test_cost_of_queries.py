@@ -92,15 +92,49 @@ def test_a_repeated_search_reads_no_text_again(root: Path, scan_rows_max: int) -
     """Whether the texts were read, or an index was asked for those that can match."""
     graph, watched = opened(root)
     LocalGraph(graph).ensure_indices()
-    options = SearchOptions(scan_rows_max=scan_rows_max, kept=KeptTexts())
-    search = SearchProvider(
-        partial(ranking.match, options=options), partial(ranking.rank, options=options)
-    )
-    graph._reader = replace(graph._reader, search=search)
+    search_by(graph, SearchOptions(scan_rows_max=scan_rows_max, kept=KeptTexts()))
     body = 'match { $p: Person } return { $p.name } order { bm25($p.name, "p1 p2") } limit 2'
     assert ask(graph, body) == ["p1", "p2"]
     calls = calls_of(watched, lambda: ask(graph, body))
     assert set(calls) == {"tables.probe", "tables.inspect"}
+
+
+def search_by(graph: Graph, options: SearchOptions) -> None:
+    search = SearchProvider(
+        partial(ranking.match, options=options), partial(ranking.rank, options=options)
+    )
+    graph._reader = replace(graph._reader, search=search)
+
+
+def test_a_first_search_maps_postings_and_reads_the_texts_of_new_rows_only(tmp_path: Path) -> None:
+    place = tmp_path / "g"
+    settings = Settings(durability=Durability.RELAXED)
+    schema = "node Doc { slug: String @key  body: String @index }"
+    graph = LocalGraph(create(str(place), schema, settings=settings))
+    graph.insert("Doc", [{"slug": f"d{at}", "body": f"w{at} w{at % 7}"} for at in range(50)])
+    graph.optimize()
+    body = 'match { $d: Doc } return { $d.slug } order { bm25($d.body, "w3 w9") } limit 3'
+    fresh, watched = opened(place)
+    calls = calls_of(watched, lambda: ask(fresh, body))
+    assert calls == ["tables.probe", "tables.open_at", "tables.inspect"], "nothing is read"
+    graph.insert("Doc", [{"slug": "new", "body": "w3 w9 w9"}])
+    fresh, watched = opened(place)
+    calls = calls_of(watched, lambda: ask(fresh, body))
+    assert calls.count("tables.scan") == 1, "of the new row"
+    assert ask(fresh, body)[0] == "new"
+
+
+def test_searches_with_new_words_read_all_texts_once_they_cost_as_much(root: Path) -> None:
+    graph, watched = opened(root)
+    LocalGraph(graph).insert("Person", [{"name": f"q{at} q"} for at in range(20)])
+    LocalGraph(graph).ensure_indices()
+    search_by(graph, SearchOptions(scan_rows_max=0, kept=KeptTexts()))
+    body = 'match {{ $p: Person search($p.name, "{}") }} return {{ $p.age }}'
+    calls = [
+        calls_of(watched, partial(ask, graph, body.format(word)))
+        for word in ("p1", "p2", "q", "p3", "p4")
+    ]
+    assert [each.count("tables.scan") for each in calls] == [1, 1, 1, 1, 0]
 
 
 def test_a_prepared_look_up_is_one_probe_and_few_calls_of_python(root: Path) -> None:

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -14,9 +16,12 @@ from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.search.analysis import cut_few, cut_many, edit_distances, terms_of
+from omnigraph.engine.search.posting_files import PostingFiles
 from omnigraph.engine.search.ranking import Candidates, SearchedTable, SearchOptions, match, rank
-from omnigraph.engine.search.texts import KeptTexts
+from omnigraph.engine.search.texts import KeptTexts, TextColumn
+from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import MAPPED
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -89,6 +94,7 @@ class SearchMachine(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         stores = open_stores(self.folder.name, REAL, durability=Durability.RELAXED)
         self.tables = stores.tables
+        self.mapped = stores.mapped
         self.count = 0
         self.handles = {
             "main": self.commit(self.tables.stage_create(TableRef("t"), SCHEMA, self.mark()))
@@ -165,6 +171,26 @@ class SearchMachine(RuleBasedStateMachine):
             assert not isinstance(outcome, Refused)
             self.handles[name] = outcome.handle
 
+    @rule(side=st.booleans())
+    def keep_postings(self, *, side: bool) -> None:
+        assert self.mapped is not None
+        handle = self.handles[self.name(side=side)]
+        texts = TextColumn(Metered(self.tables, handle), "body")
+        files = PostingFiles(self.mapped, "t", "body")
+        for fragment in self.tables.inspect(handle).fragments:
+            if not files.is_kept(fragment):
+                files.write(fragment, texts.parts(fragment))
+                assert files.is_kept(fragment)
+
+    @rule(which=st.integers(0, 100), where=st.integers(0, 10_000))
+    def damage_a_file(self, *, which: int, where: int) -> None:
+        files = sorted((Path(self.folder.name) / MAPPED).rglob("*.blocks"))
+        if files:
+            file = files[which % len(files)]
+            data = bytearray(file.read_bytes())
+            data[where % len(data)] ^= 255
+            file.write_bytes(data)
+
     def name(self, *, side: bool) -> str:
         if side and "side" not in self.handles:
             self.handles["side"] = self.tables.fork(self.handles["main"], "side")
@@ -207,10 +233,22 @@ class SearchMachine(RuleBasedStateMachine):
             and (some is None or int(key[1:]) in some)
         }
         bodies = {key: str(doc["body"]) for key, doc in model.items() if doc["body"] is not None}
-        by_index = SearchOptions(scan_rows_max=0, kept=KeptTexts(), tried_max=tried)
-        for options in (SearchOptions(kept=KeptTexts(), tried_max=tried), by_index):
+        read = SearchOptions(kept=KeptTexts(), tried_max=tried)
+        by_index = replace(read, scan_rows_max=0, kept=KeptTexts(), index_row_cost=0)
+        by_file = replace(read, kept=KeptTexts(), mapped=self.mapped)
+        by_both = replace(by_index, kept=KeptTexts(), mapped=self.mapped)
+        for options in (read, by_index, by_file, by_both):
             self.check_clauses(searched, candidates, options, query, edits, bodies, among)
             self.check_ranks(searched, candidates, options, query, point, most, bodies, among)
+        self.check_scores(searched, query, read, by_index, by_file, by_both)
+
+    def check_scores(self, searched: SearchedTable, query: str, *by: SearchOptions) -> None:
+        """The same to the last bit, however the texts are found."""
+        found = [
+            rank(searched, ir.Bm25(BODY, constant(query)), value_of, options=options)
+            for options in by
+        ]
+        assert all(each == found[0] for each in found)
 
     def check_clauses(
         self,

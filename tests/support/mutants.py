@@ -64,6 +64,10 @@ _SYSTEM_CALLS: Final = (
     "test_the_system_calls_of_a_command_reach_the_disk_in_three_waves"
 )
 
+_BLOCKS: Final = "tests/unit/storage/test_block_file.py::"
+_SEARCH_COSTS: Final = "tests/cost/test_cost_of_queries.py::"
+_POSTINGS: Final = "tests/integration/test_mapped_postings.py::"
+
 _POWER_CUTS: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
@@ -1588,6 +1592,69 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "            if trailer != _trailer(body):\n",
             "            if False:\n",
             "tests/unit/storage/test_mapped.py::test_a_damaged_file_is_passed_over",
+        ),
+    ),
+    *_of(
+        "storage/block_file.py",
+        (
+            "a damaged block is read",
+            "        if zlib.crc32(block.data) != self._sums[place]:\n",
+            "        if False:\n",
+            f"{_BLOCKS}test_a_damaged_block_is_noticed_by_those_who_read_it",
+        ),
+        (
+            "a damaged footer is believed",
+            "        if zlib.crc32(footer) != checksum:\n",
+            "        if False:\n",
+            f"{_BLOCKS}test_a_damaged_footer_is_noticed_at_once",
+        ),
+    ),
+    *_of(
+        "engine/search/posting_files.py",
+        (
+            "postings show rows that were deleted since",
+            'if file.facts["identity"] == fragment.identity:',
+            "if True:",
+            f"{_POSTINGS}test_a_write_leaves_the_files_of_other_rows",
+        ),
+        (
+            "postings lack rows of an older commit",
+            'if not is_gone[file.array("gone")[:]].all():',
+            "if False:",
+            f"{_POSTINGS}test_rows_of_an_older_commit_are_not_missed",
+        ),
+        (
+            "terms of another analysis are compared",
+            'return f"postings {ANALYSIS} {self.column}"',
+            'return f"postings {self.column}"',
+            f"{_POSTINGS}test_files_of_another_analysis_are_passed_over",
+        ),
+    ),
+    *_of(
+        "engine/search/postings.py",
+        (
+            "texts that were deleted since count in a score",
+            "            self, totals=left, ",
+            "            self, ",
+            f"{_POSTINGS}test_a_write_leaves_the_files_of_other_rows",
+        ),
+    ),
+    *_of(
+        "engine/search/texts.py",
+        (
+            "a process without files asks the index for ever",
+            "        if self.index_row_cost * asked < row_count:\n",
+            "        if True:\n",
+            f"{_SEARCH_COSTS}test_searches_with_new_words_read_all_texts_once_they_cost_as_much",
+        ),
+    ),
+    *_of(
+        "engine/maintain/cleanup.py",
+        (
+            "cleanup removes postings in use",
+            "mapped.find_stale(shown | find_posting_folders(self.context.stores, pins))",
+            "mapped.find_stale(shown)",
+            f"{_POSTINGS}test_cleanup_keeps_the_files_of_fragments_that_a_branch_shows",
         ),
     ),
     *_of(

@@ -13,15 +13,16 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.ids import spell
+from omnigraph.storage.block_file import BlockFile, BlockWriter
 from omnigraph.storage.layout import MAPPED, branch_folder, version_file
 
 Array: TypeAlias = "pa.Array[Any]"
@@ -81,18 +82,31 @@ class MappedFiles:
         with pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         body = sink.getvalue()
-        target = self._path(folder, name)
-        with suppress(OSError):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-                begun = Path(file.name)
-                try:
-                    file.write(body)
-                    file.write(_trailer(body))
-                    file.close()
-                    begun.replace(target)
-                finally:
-                    begun.unlink(missing_ok=True)
+        with suppress(OSError), _whole(self._path(folder, name)) as file:
+            file.write(body)
+            file.write(_trailer(body))
+
+    # files that are checked in blocks
+
+    def folder_of_rows(self, table: str, rows: str) -> str:
+        """The folder of files over rows that never change, whichever versions show them."""
+        return hashlib.sha256(repr((table, rows)).encode()).hexdigest()[:32]
+
+    def map_blocks(self, folder: str, name: str) -> BlockFile | None:
+        """None if there is no such file, or a bad one."""
+        try:
+            with pa.memory_map(str(self._path(folder, name, ".blocks"))) as file:
+                return BlockFile(file.read_buffer())
+        except (OSError, ValueError):
+            return None
+
+    def write_blocks(
+        self, folder: str, name: str, fill: Callable[[BlockWriter], Mapping[str, str]]
+    ) -> None:
+        """Keep what `fill` adds, with the facts that it returns; nothing if that is impossible."""
+        with suppress(OSError), _whole(self._path(folder, name, ".blocks")) as file:
+            writer = BlockWriter(file)
+            writer.end(fill(writer))
 
     def find_stale(self, folders: Collection[str]) -> Mapping[str, int]:
         """The other folders, and their bytes."""
@@ -109,8 +123,22 @@ class MappedFiles:
         for each in folders:
             shutil.rmtree(self.root / MAPPED / each, ignore_errors=True)
 
-    def _path(self, folder: str, name: str) -> Path:
-        return self.root / MAPPED / folder / f"{spell(name)}.arrow"
+    def _path(self, folder: str, name: str, ending: str = ".arrow") -> Path:
+        return self.root / MAPPED / folder / f"{spell(name)}{ending}"
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[IO[bytes]]:
+    """A file that gets its name when everything is written. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        begun = Path(file.name)
+        try:
+            yield file.file
+            file.close()
+            begun.replace(target)
+        finally:
+            begun.unlink(missing_ok=True)
 
 
 def _trailer(body: pa.Buffer) -> bytes:

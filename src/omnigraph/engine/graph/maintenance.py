@@ -76,7 +76,7 @@ class GraphMaintenance(OpenGraph):
         request = OptimizeRequest(branch, actor, idempotency, message)
         catalog = self.active_schema().catalog
         result = optimize(self._context, catalog, request, rewriter_for or in_process)
-        map_tables(lambda: self._view_apart(branch))
+        map_tables(lambda: self._view_apart(branch), self._stores.mapped)
         return result
 
     def _view_apart(self, branch: BranchName) -> View:

@@ -79,7 +79,11 @@ class OpenGraph:
             stores,
             settings,
             TableCache(settings.query_cache_bytes_max),
-            search_provider(embedder, kept_bytes_max=settings.query_cache_bytes_max // 4),
+            search_provider(
+                embedder,
+                kept_bytes_max=settings.query_cache_bytes_max // 4,
+                mapped=stores.mapped,
+            ),
         )
 
     def _find_upkeep(self, schema: ActiveSchema) -> "Upkeep | None":

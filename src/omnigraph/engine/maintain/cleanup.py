@@ -31,6 +31,7 @@ from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.commit_tags import find_tags
 from omnigraph.commit.recovery.heal import heal, lease
 from omnigraph.commit.retention import Retained, RetentionPolicy, find_retained
+from omnigraph.engine.maintain.mapping import find_posting_folders
 from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.engine.stages import stage
 from omnigraph.errors import (
@@ -332,9 +333,12 @@ class _Cleaner:
             return 0
         heads = [self.context.bases.current(each).manifest for each in self.retained.branches]
         pins = [pin for manifest in heads for pin in manifest.pins.values()]
-        stale = mapped.find_stale(
-            {mapped.folder_of(each.path, lance_branch(each.owner), each.version) for each in pins}
-        )
+        shown = {
+            mapped.folder_of(each.path, lance_branch(each.owner), each.version) for each in pins
+        }
+        stale = mapped.find_stale(shown)
+        if stale:  # They may be the files of fragments; only the tables tell.
+            stale = mapped.find_stale(shown | find_posting_folders(self.context.stores, pins))
         if self.request.is_confirmed:
             mapped.remove(stale)
         return sum(stale.values())

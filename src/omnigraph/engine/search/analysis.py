@@ -8,6 +8,7 @@ The full-text index of the table format takes the same steps in the same order, 
 indexed rows match alike. `tests/guards/test_lance_text.py` compares the two by character.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from Stemmer import Stemmer  # type: ignore[import-not-found] # it ships no types
+from Stemmer import Stemmer, version  # type: ignore[import-not-found] # it ships no types
 
 from omnigraph.engine.cancellation import check_cancelled
 
@@ -100,6 +101,18 @@ _FOLDED: Final = {
     "ŧ": "t",
 }
 """Letters that Unicode does not decompose into a letter and an accent."""
+
+_REVISION: Final = 1
+"""Changes whenever this module makes other terms of a text."""
+
+
+def _name_analysis() -> str:
+    made_by = (_REVISION, version(), unicodedata.unidata_version, pa.__version__)
+    return hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]
+
+
+ANALYSIS: Final = _name_analysis()
+"""Names what decides about the terms of a text. Terms of another analysis are never compared."""
 
 _TERMS_KEPT_MAX: Final = 1 << 17
 _QUERIES_KEPT_MAX: Final = 256

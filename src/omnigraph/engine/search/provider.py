@@ -26,6 +26,7 @@ from omnigraph.engine.search.ranking import (
 )
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.tables.arrays import Array
+from omnigraph.storage.mapped import MappedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,11 @@ class SearchProvider:
     """The best candidates by a rank function, best first, at most so many."""
 
 
-def search_provider(embed: EmbedText, *, kept_bytes_max: int) -> SearchProvider:
-    """Search the tables, and embed query texts with this embedder."""
-    options = SearchOptions(embed=embed, kept=KeptTexts(kept_bytes_max))
+def search_provider(
+    embed: EmbedText, *, kept_bytes_max: int, mapped: MappedFiles | None
+) -> SearchProvider:
+    """Search the tables and their mapped files, and embed query texts with this embedder."""
+    options = SearchOptions(embed=embed, kept=KeptTexts(kept_bytes_max), mapped=mapped)
     return SearchProvider(
         partial(ranking.match, options=options), partial(ranking.rank, options=options)
     )

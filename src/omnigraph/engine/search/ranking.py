@@ -19,13 +19,19 @@ from omnigraph.catalog.types import Vector
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Operand, TextFunction
 from omnigraph.engine.search.analysis import terms_of
-from omnigraph.engine.search.postings import Collection
-from omnigraph.engine.search.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, TextColumn
+from omnigraph.engine.search.texts import (
+    INDEX_ROW_COST,
+    KEPT_TEXTS,
+    SCAN_ROWS_MAX,
+    KeptTexts,
+    TextColumn,
+)
 from omnigraph.engine.search.vectors import Vectors, both, id_in
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.errors import EmbedderMissing
+from omnigraph.storage.mapped import MappedFiles
 from omnigraph.storage.tables import Handle, ScanRequest, Tables
 
 EDITS_DEFAULT: Final = 2
@@ -81,9 +87,13 @@ class SearchOptions:
     scan_rows_max: int = SCAN_ROWS_MAX
     kept: KeptTexts = KEPT_TEXTS
     tried_max: int = TRIED_MAX
+    mapped: MappedFiles | None = None
+    index_row_cost: int = INDEX_ROW_COST
 
     def texts(self, table: Metered, column: str) -> TextColumn:
-        return TextColumn(table, column, self.scan_rows_max, self.kept)
+        return TextColumn(
+            table, column, self.scan_rows_max, self.kept, self.mapped, self.index_row_cost
+        )
 
 
 DEFAULT_OPTIONS: Final = SearchOptions()
@@ -129,7 +139,7 @@ def match(
         return NOTHING.ids
     match predicate.function:
         case TextFunction.SEARCH | TextFunction.MATCH_TEXT:
-            found = Collection(texts.matching(query)).holding(terms)
+            found = texts.holding(query, terms)
         case TextFunction.FUZZY:
             edits = EDITS_DEFAULT
             if predicate.max_edits is not None:
@@ -137,7 +147,7 @@ def match(
                 if not isinstance(given, int):
                     return NOTHING.ids
                 edits = given
-            found = Collection(texts.matching(query, edits_max=edits)).alike(terms, edits)
+            found = texts.alike(query, terms, edits)
         case _:
             assert_never(predicate.function)
     return found.filter(_is_candidate(table, found, candidates))
@@ -193,7 +203,7 @@ class _Ranker:
         if not isinstance(query, str) or not (terms := terms_of(query)):
             return NOTHING
         texts = self.options.texts(self.table, by.target.name)
-        ids, scores = texts.collection(query).score(terms)
+        ids, scores = texts.score(query, terms)
         if keep is not None and not _have_common(ids, others):
             best = self._try_best(ids, scores, keep)
             if best is not None:

@@ -105,6 +105,9 @@ class Metered:
         """Check that so many more bytes fit for a moment. Raises QueryMemoryExceeded."""
         self.memory.check(SEARCH, nbytes)
 
+    def has_room(self, nbytes: int) -> bool:
+        return self.memory.held + nbytes <= self.memory.bytes_max
+
     @contextmanager
     def meanwhile(self) -> Iterator[None]:
         with self.memory.meanwhile():

@@ -49,6 +49,7 @@ def inspect(handle: LanceHandle) -> TableStats:
                 row_count=each.metadata.num_rows,
                 deleted_count=each.metadata.num_deletions,
                 identity=identity_of(each.metadata, columns),
+                written=_digest(_files_of(each.metadata), columns),
             )
             for each in dataset.get_fragments()
         )
@@ -62,8 +63,14 @@ def columns_of(dataset: LanceDataset) -> str:
 def identity_of(fragment: FragmentMetadata, columns: str) -> str:
     """Data files never change and their names are never used twice; a column may be renamed."""
     gone = fragment.deletion_file
-    files = [name_of(each) for each in fragment.files]
-    told = (files, None if gone is None else gone.path(fragment.id), columns)
+    return _digest(_files_of(fragment), None if gone is None else gone.path(fragment.id), columns)
+
+
+def _files_of(fragment: FragmentMetadata) -> list[str]:
+    return [name_of(each) for each in fragment.files]
+
+
+def _digest(*told: object) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 

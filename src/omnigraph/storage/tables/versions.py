@@ -78,6 +78,8 @@ class Fragment:
     deleted_count: int
     identity: str = ""
     """Equal for two fragments exactly if they show the same rows with the same columns."""
+    written: str = ""
+    """Equal for two fragments that differ at most in the rows that were deleted from them."""
 
 
 @dataclass(frozen=True, slots=True)

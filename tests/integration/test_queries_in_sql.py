@@ -109,6 +109,37 @@ QUESTIONS = {
              SELECT 'p0', 0 UNION SELECT tie.b, n + 1 FROM far JOIN tie ON a = far.b WHERE n < 9
            ) SELECT b, min(n), min(n) FROM far GROUP BY b""",
     ),
+    "the cheapest ways of few steps": (
+        """match { $p: Person { name: "p0" }  shortest { $p knows{0,4} $q } by since as $way }
+           return { $q.name, cost($way) as far }""",
+        """WITH RECURSIVE far(b, n, far) AS (
+             SELECT 'p0', 0, 0.0::DOUBLE
+             UNION SELECT dst, n + 1, far + since FROM far JOIN knows ON src = b WHERE n < 4
+           ) SELECT b, min(far) FROM far GROUP BY b""",
+    ),
+    "every shortest way": (
+        """match { $p: Person { name: "p1" }  all shortest { $p knows{0,9} $q } as $way }
+           return { $q.name, count(nodes($way)) as ways, max(length($way)) as n }""",
+        """WITH RECURSIVE step AS (SELECT DISTINCT src, dst FROM knows), far(b, n, ids) AS (
+             SELECT 'p1', 0, ['p1'] UNION SELECT dst, n + 1, list_append(ids, dst)
+             FROM far JOIN step ON src = b WHERE n < 5 AND NOT list_contains(ids, dst)
+           ), near AS (SELECT b, min(n) AS n FROM far GROUP BY b)
+           SELECT b, count(*), n FROM far JOIN near USING (b, n) GROUP BY b, n""",
+    ),
+    "every cheapest way": (
+        """match { $p: Person { name: "p2" }  all shortest { $p knows{1,5} $q } by since as $way
+                 $p.@id != $q.@id }
+           return { $q.name, nodes($way) as way, cost($way) as far }""",
+        """WITH RECURSIVE step AS (
+             SELECT src, dst, min(since) AS w FROM knows WHERE since IS NOT NULL GROUP BY src, dst
+           ), far(b, n, far, ids) AS (
+             SELECT 'p2', 0, 0.0::DOUBLE, ['p2']
+             UNION SELECT dst, n + 1, far + w, list_append(ids, dst)
+             FROM far JOIN step ON src = b WHERE n < 5 AND NOT list_contains(ids, dst)
+           ), low AS (SELECT b, min(far) AS far FROM far GROUP BY b),
+           few AS (SELECT b, far, min(n) AS n FROM far JOIN low USING (b, far) GROUP BY b, far)
+           SELECT b, ids, far FROM far JOIN few USING (b, far, n) WHERE b != 'p2'""",
+    ),
 }
 
 

@@ -56,6 +56,7 @@ NODE_PROPERTIES: dict[str, ValueType] = {
     "vec": ValueType(Vector(2), nullable=True),
 }
 EDGE_PROPERTIES: dict[str, ValueType] = {
+    "far": ValueType(Scalar.U32, nullable=True),
     "note": ValueType(Scalar.STRING, nullable=True),
     "since": ValueType(Scalar.I32, nullable=True),
 }

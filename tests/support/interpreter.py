@@ -5,6 +5,7 @@ and every edge each time, and is never optimised. Conditions have three outcomes
 None for unknown. A dangling edge, one of whose ends is missing, counts as absent.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -142,10 +143,8 @@ class Execution:
                 return None if element is None else element.id
             case ir.PathOf(part, source, target):
                 start, end = row[source.variable], row[target.variable]
-                nodes = None if start is None or end is None else self.path(operand, start, end)
-                if nodes is None or part is ir.PathPart.NODES:
-                    return nodes
-                return len(nodes) - 1
+                paths = [] if start is None or end is None else self.paths(operand, start, end)
+                return path_record(*paths[0])[part] if paths else None
             case ir.PropertyOf(variable, "id"):
                 element = row[variable]
                 return None if element is None else element.id
@@ -168,27 +167,42 @@ class Execution:
             case _:
                 assert_never(operand)
 
-    def path(self, path: ir.PathOf, start: Element, end: Element) -> tuple[str, ...] | None:
-        """The ids of a shortest path, the smallest ones seen from its end; None if there is none.
+    def paths(
+        self, path: ir.PathOf, start: Element, end: Element
+    ) -> list[tuple[tuple[str, ...], float]]:
+        """The ids and the cost of each shortest path, the smallest ones seen from its end first.
 
-        The definition, without a search: all walks of a length, as long as none leads there.
+        The definition, without a search: all ways from one end to the other that pass no node
+        twice, and of these the cheapest, and of these the ones with the fewest edges.
         """
-        hop = ir.Expand("", path.edge, path.direction, "", start.type_name)
-        walks: list[tuple[Element, ...]] = [(start,)]
-        for length in range((HOPS_MAX if path.hops_high is None else path.hops_high) + 1):
-            found = [walk for walk in walks if walk[-1] == end and length >= path.hops_low]
-            if found:
-                best = min(tuple(each.id for each in reversed(walk)) for walk in found)
-                return best[::-1]
-            seen = {each for walk in walks for each in walk}
-            longer = [
-                (*walk, other)
-                for walk in walks
-                for other, _, _ in self.neighbours(hop, walk[-1])
-                if other not in seen or (length == 0 and other == start == end)
+        high = HOPS_MAX if path.hops_high is None else path.hops_high
+        hop = ir.Expand("", path.edge, path.direction, "", start.type_name, edge_variable="e")
+        ways: list[tuple[tuple[Element, ...], float]] = [((start,), 0.0)]
+        found: list[tuple[float, int, tuple[str, ...]]] = []
+        for length in range(high + 1):
+            found += [
+                (cost, length, tuple(each.id for each in reversed(way)))
+                for way, cost in ways
+                if way[-1] == end and length >= path.hops_low
             ]
-            walks = list(dict.fromkeys(longer))
-        return None
+            ways = [
+                ((*way, other), cost + weight)
+                for way, cost in ways
+                for other, weight in self.weighed(hop, way[-1], path.weight)
+                if other not in way or (length == 0 and other == start == end)
+            ]
+        best = min(found, default=(0.0, 0, ()))[:2]
+        paths = sorted({ids for *each, ids in found if tuple(each) == best})
+        return [(ids[::-1], best[0]) for ids in paths]
+
+    def weighed(
+        self, hop: ir.Expand, node: Element, weight: str | None
+    ) -> Iterator[tuple[Element, float]]:
+        """The neighbours of a node along each edge that is not closed, with its weight."""
+        for other, _, edge in self.neighbours(hop, node):
+            value = 1 if weight is None else edge.properties[weight]
+            if value is not None:
+                yield other, number(value)
 
     def object(self, shown: ir.ObjectOf, row: Row) -> Value:
         """The values of an object, in the order of its fields."""
@@ -270,6 +284,12 @@ class Execution:
                 yield from self.handed_on(carried, names, self.read(read))
             case ir.Expand() | ir.ExpandAny():
                 yield from self.expand(step, row)
+            case ir.EachPath(variable, path):
+                start, end = row[path.source.variable], row[path.target.variable]
+                found = self.paths(path, start, end) if start and end else []
+                for ids, cost in found:
+                    name = json.dumps(ids[::-1])
+                    yield {**row, variable: Element("", name, path_record(ids, cost))}
             case ir.Where(condition):
                 if self.holds([condition], row):
                     yield row
@@ -550,6 +570,10 @@ class Execution:
             else next(remaining)
             for each in query.outputs
         )
+
+
+def path_record(nodes: tuple[str, ...], cost: float) -> Mapping[str, Value]:
+    return {"length": len(nodes) - 1, "nodes": nodes, "cost": cost}
 
 
 def target_types(step: ir.Expand | ir.ExpandAny) -> tuple[str, ...]:

@@ -1271,15 +1271,48 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/query/paths.py",
         (
             "paths: any of several is taken",
-            "nearer[ids.index(min(ids))]",
-            "nearer[ids.index(max(ids))]",
+            "return found[sorted(range(len(ids)), key=ids.__getitem__)]",
+            "return found[sorted(range(len(ids)), key=ids.__getitem__)][::-1]",
             "tests/properties/test_query_laws.py::test_shortest_paths_are_those_of_the_interpreter",
         ),
         (
             "paths: a loop counts nothing",
-            "loops = int(source == target and self._path.hops_low > 0)",
-            "loops = 0",
+            "return target == self._source and self._search.path.hops_low > 0",
+            "return False",
             "tests/properties/test_query_laws.py::test_shortest_paths_are_those_of_the_interpreter",
+        ),
+        (
+            "paths: an edge without a weight is open",
+            "np.where(is_known, np.asarray(column.fill_null(0.0)), np.inf)",
+            "np.where(is_known, np.asarray(column.fill_null(0.0)), 0.0)",
+            "tests/integration/test_paths.py::test_an_edge_without_a_weight_is_closed",
+        ),
+        (
+            "paths: a weight below zero is taken",
+            "is_known & ~(np.isfinite(weights) & (weights >= 0))",
+            "is_known & ~np.isfinite(weights)",
+            "tests/integration/test_paths.py::test_a_weight_that_is_negative_is_refused",
+        ),
+        (
+            "paths: the bytes of all paths are not counted",
+            "self._search.memory.check(STEP, total * (paths.shape[1] + 5) * 8)",
+            "pass",
+            "tests/integration/test_paths.py::test_very_many_paths_are_refused_before_they_are_listed",
+        ),
+    ),
+    *_of(
+        "engine/query/path_search.py",
+        (
+            "paths: a search by weight ends at the first way that arrives",
+            "costs[wanted].max(initial=-np.inf)",
+            "costs[wanted].min(initial=np.inf)",
+            "tests/unit/engine/query/test_path_search.py::test_rounds_hold_the_cheapest_ways_of_so_many_edges",
+        ),
+        (
+            "paths: searches from both ends meet one hop too late",
+            "while len(front) + len(rear) - 2 < high:",
+            "while len(front) + len(rear) - 2 <= high:",
+            "tests/unit/engine/query/test_path_search.py::test_a_search_from_both_ends_finds_every_shortest_path",
         ),
     ),
     *_of(

@@ -130,6 +130,9 @@ class _PlanExecution:
                 return self.expand(operator, self.rows(given, outside))
             case plan.ExpandAny(input=given):
                 return self.expand_any(operator, self.rows(given, outside))
+            case plan.EachPath(given, variable, path):
+                step = ir.EachPath(variable, path)
+                return self.execution.rows([step], self.rows(given, outside))
             case plan.CrossJoin(left, right):
                 others = self.rows(right, outside)
                 return [{**row, **other} for row in self.rows(left, outside) for other in others]

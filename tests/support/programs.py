@@ -141,7 +141,7 @@ _simple_clauses: st.SearchStrategy[ast.Clause] = st.one_of(
         undirected=st.booleans(),
         hops=st.none() | st.builds(ast.Hops, _counts, st.none() | _counts),
         target=_variables,
-        path=st.none() | _variables,
+        path=st.none() | st.builds(ast.PathBinding, _variables, st.booleans(), st.none() | _names),
     ),
     st.builds(ast.Filter, conditions),
 )

@@ -35,6 +35,7 @@ from omnigraph.compiler.ir import (
     Condition,
     Constant,
     Direction,
+    EachPath,
     Expand,
     ExpandAny,
     Function,
@@ -77,7 +78,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BoundVariable, share
 from omnigraph.compiler.resolve.operands import identity_of
-from omnigraph.compiler.resolve.paths import IDS as STRINGS
+from omnigraph.compiler.resolve.paths import IDS as STRINGS, TYPES
 from omnigraph.compiler.scope import is_named
 from omnigraph.compiler.typecheck import TypeProblem, aggregate_type
 from omnigraph.lang.source import NOWHERE
@@ -169,7 +170,7 @@ def filtered_scans(draw: DrawFn, catalog: Catalog) -> Read:
 
 @st.composite
 def paths(draw: DrawFn, catalog: Catalog) -> Read:
-    """Shortest paths over an edge within one type, often with a condition on their lengths."""
+    """Shortest paths, or all of them, over an edge within one type; often with a condition."""
     edge = draw(st.sampled_from([each for each in catalog.edges if each.source == each.target]))
     direction = draw(st.sampled_from(Direction))
     low, high = draw(st.sampled_from([(0, 2), (1, 1), (1, 3), (2, 4), (1, None)]))
@@ -177,9 +178,29 @@ def paths(draw: DrawFn, catalog: Catalog) -> Read:
         Scan("a", edge.source),
         Expand("a", edge.name, direction, "b", edge.source, low, high),
     ]
-    length, nodes = (
-        PathOf(part, IdOf("a"), IdOf("b"), edge.name, direction, low, high, kind)
-        for part, kind in ((PathPart.LENGTH, I64), (PathPart.NODES, STRINGS))
+    weights = [each.name for each in edge.properties if each.name == "far"]
+    weight = draw(st.sampled_from([None, *weights]))
+    route = PathOf(
+        PathPart.NODES,
+        IdOf("a"),
+        IdOf("b"),
+        edge.name,
+        direction,
+        low,
+        high,
+        STRINGS,
+        weight=weight,
+    )
+    is_all = draw(st.booleans())
+    if is_all:
+        steps.append(EachPath("p", route))
+    parts = list(PathPart) if is_all or weight is not None else [PathPart.LENGTH, PathPart.NODES]
+    # Where all edges of a path may be closed, it may be null.
+    length, nodes, *cost = (
+        PropertyOf("p", part, TYPES[part])
+        if is_all
+        else replace(route, part=part, type=TYPES[part].optional() if weight else TYPES[part])
+        for part in parts
     )
     if draw(st.booleans()):
         comparator = draw(st.sampled_from(Comparator))
@@ -189,17 +210,20 @@ def paths(draw: DrawFn, catalog: Catalog) -> Read:
         steps.append(Where(Compare(IdOf(draw(st.sampled_from("ab"))), Comparator.EQ, known)))
     parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     if draw(st.integers(0, 3)) == 0:
-        farthest = Aggregate(AggregateFunction.MAX, length, distinct=False, type=I64.optional())
-        grouped = (Output("a", IdOf("a"), STRING), Output("far", farthest, I64.optional()))
+        measured = draw(st.sampled_from([length, *cost]))
+        kind = TYPES[PathPart.LENGTH if measured is length else PathPart.COST].optional()
+        farthest = Aggregate(AggregateFunction.MAX, measured, distinct=False, type=kind)
+        grouped = (Output("a", IdOf("a"), STRING), Output("far", farthest, kind))
         return Read("paths", parameters, tuple(steps), grouped)
-    outputs = (
-        Output("a", IdOf("a"), STRING),
-        Output("b", IdOf("b"), STRING),
-        Output("length", length, I64),
-        Output("nodes", nodes, STRINGS),
-    )
+    shown: list[Operand] = [IdOf("a"), IdOf("b"), length, nodes, *cost]
+    outputs = tuple(Output(f"c{at}", each, made_type(each)) for at, each in enumerate(shown))
     order = (Ordering(length), Ordering(0), Ordering(1)) if draw(st.booleans()) else ()
     return Read("paths", parameters, tuple(steps), outputs, order, 3 if order else None)
+
+
+def made_type(operand: Operand) -> ValueType:
+    assert operand.type is not None
+    return operand.type
 
 
 @st.composite

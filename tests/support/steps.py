@@ -10,6 +10,7 @@ from omnigraph.compiler.phrases import (
     expression_text,
     hops_text,
     measure_text,
+    path_text,
     variable_text,
 )
 
@@ -62,6 +63,8 @@ def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:
                 yield indent + _expand(step)
             case ir.ExpandAny():
                 yield indent + _expand_any(step)
+            case ir.EachPath(variable, path):
+                yield f"{indent}each path {variable_text(variable)} of {path_text(path)}"
             case ir.Where(condition):
                 yield f"{indent}where {condition_text(condition)}"
             case ir.Without(inner):

@@ -56,6 +56,8 @@ def _clauses(steps: Sequence[ir.Step]) -> Iterator[str]:
             case ir.Expand():
                 yield _traversal(step)
                 yield from map(condition_text, step.filters)
+            case ir.EachPath():
+                raise AssertionError("paths are drawn without a spelling")
             case ir.Where(condition):
                 yield condition_text(condition)
             case ir.Without(inner):

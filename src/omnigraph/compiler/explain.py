@@ -15,6 +15,7 @@ from omnigraph.compiler.phrases import (
     expression_text,
     hops_text,
     measure_text,
+    path_text,
     variable_text,
     variables_text,
 )
@@ -83,6 +84,8 @@ def headline(operator: plan.Operator) -> str:
             return _expand_headline(operator)
         case plan.ExpandAny():
             return _expand_any_headline(operator)
+        case plan.EachPath(_, variable, path):
+            return f"each path {variable_text(variable)} of {path_text(path)}"
         case plan.CrossJoin():
             return "cross join"
         case plan.AntiJoin(on=on):

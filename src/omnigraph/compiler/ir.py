@@ -9,6 +9,8 @@ starts from one empty row, and each step takes rows to rows:
   block left unbound it leads nowhere;
 - `ScanAny` and `ExpandAny` are both for a variable of several types: such a variable is told apart
   by type and id, since ids are unique within a type only;
+- `EachPath` yields a row once for every shortest path between two of its variables, and binds the
+  path (`all shortest { }`);
 - `Stage` binds what an earlier stage of the read handed on (`with { }`); it is the first step;
 - `Where` keeps rows for which its condition is true (null is not true);
 - `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
@@ -116,13 +118,17 @@ class PathPart(StrEnum):
     """How many edges it has."""
     NODES = "nodes"
     """The ids of its nodes, the two ends among them."""
+    COST = "cost"
+    """The sum of the weights of its edges."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathOf:
     """A part of a shortest path from one node to another along edges of one type.
 
-    Of several such paths it is the one whose ids come first, compared from the end backwards.
+    With a weight it is the path whose weights have the smallest sum, and of those one with the
+    fewest edges; an edge without a weight is closed. Of several such paths it is the one whose ids
+    come first, compared from the end backwards.
     """
 
     part: PathPart
@@ -135,6 +141,8 @@ class PathOf:
     hops_high: int | None
     type: ValueType
     span: Span = field(default=NOWHERE, compare=False)
+    weight: str | None = None
+    """The property of the edges that is added up; None if each counts one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +573,18 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class EachPath:
+    """Each row once for every path that `path` could be, bound to `variable`.
+
+    The parts of a path are its properties. A row without a path is dropped.
+    """
+
+    variable: str
+    path: PathOf
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     condition: Condition
 
@@ -600,7 +620,7 @@ Test = Without | Within | Measured
 Binder = Scan | ScanAny | Expand | ExpandAny
 """A step that makes rows; it has conditions of its own."""
 
-Step = Stage | Binder | Where | Test | Optionally
+Step = Stage | Binder | EachPath | Where | Test | Optionally
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 

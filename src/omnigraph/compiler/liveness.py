@@ -48,6 +48,9 @@ def _rows(operator: plan.Operator, read: frozenset[str]) -> plan.Operator:
             return replace(
                 operator, input=_rows(given, frozenset(before)), kept=tuple(sorted(after - bound))
             )
+        case plan.EachPath(given, variable, path):
+            ends = {path.source.variable, path.target.variable}
+            return replace(operator, input=_rows(given, (read - {variable}) | ends))
         case plan.Stage(given, carried):
             kept_nodes = tuple(each for each in carried if each.variable in read)
             return replace(operator, input=drop_unread(given), variables=kept_nodes)

@@ -207,6 +207,9 @@ class _Block:
                 self.types.setdefault(step.target, step.target_types)
                 if step.edge_variable is not None:
                     self.types[step.edge_variable] = step.edges
+            case ir.EachPath(variable, path):
+                self.rows = plan.EachPath(self.rows, variable, path)
+                self.types[variable] = ()
             case ir.Where(condition):
                 self.rows = self._filter(condition)
             case ir.Without(steps):
@@ -459,7 +462,7 @@ def _conditions_on(variable: str, steps: Sequence[ir.Step]) -> list[ir.Condition
                 found += conjuncts_of(condition)
             case ir.Scan() | ir.ScanAny() | ir.Without() | ir.Within() | ir.Measured():
                 pass
-            case ir.Stage() | ir.Optionally():
+            case ir.Stage() | ir.EachPath() | ir.Optionally():
                 pass
             case _:
                 assert_never(step)

@@ -12,6 +12,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.catalog.types import Scalar, Vector
 from omnigraph.compiler.ir import (
     Delete,
+    EachPath,
     Expand,
     ExpandAny,
     IdOf,
@@ -160,8 +161,8 @@ def _walked(steps: Iterable[Step], catalog: Catalog) -> Iterator[TypeUse]:
                     yield from _edge_and_ends(each, catalog)
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from _walked(inner, catalog)
-            case Where() | Stage():
-                pass  # a stage is a part of its own
+            case Where() | EachPath() | Stage():
+                pass  # a stage is a part of its own, and a path is walked before
             case _:
                 assert_never(step)
 

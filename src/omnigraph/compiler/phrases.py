@@ -67,7 +67,7 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
         case IdOf(variable) | ObjectOf(variable):
             return variable_text(variable)
         case PathOf():
-            return _path_text(expression)
+            return f"{expression.part}({path_text(expression)})"
         case Now():
             return "now()"
         case Computed() | Choice() | Truth():
@@ -85,12 +85,13 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             assert_never(expression)
 
 
-def _path_text(path: PathOf) -> str:
+def path_text(path: PathOf) -> str:
     source, target = variable_text(path.source.variable), variable_text(path.target.variable)
     arrow = {Direction.OUT: "-{}->", Direction.IN: "<-{}-", Direction.BOTH: "-{}-"}[path.direction]
     high = "" if path.hops_high is None else path.hops_high
     walked = arrow.format(f"{path.edge}{{{path.hops_low},{high}}}")
-    return f"{path.part}(shortest {source} {walked} {target})"
+    by = "" if path.weight is None else f" by {path.weight}"
+    return f"shortest {source} {walked} {target}{by}"
 
 
 def hops_text(low: int, high: int | None) -> str:

@@ -29,6 +29,7 @@ from omnigraph.compiler.ir import (
     Operand,
     Parameter,
     ParameterRef,
+    PathOf,
     Predicate,
     PropertyOf,
     Rank,
@@ -164,6 +165,15 @@ class ExpandAny:
     def edges(self) -> tuple[str, ...]:
         """The edge types, sorted."""
         return tuple(sorted({each.edge for each in self.ways}))
+
+
+@dataclass(frozen=True, slots=True)
+class EachPath:
+    """Each row once for every shortest path between two of its variables; see `ir.EachPath`."""
+
+    input: "Operator"
+    variable: str
+    path: PathOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +365,7 @@ Operator = (
     | Stage
     | Expand
     | ExpandAny
+    | EachPath
     | CrossJoin
     | AntiJoin
     | SemiJoin
@@ -392,6 +403,7 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             Stage(given)
             | Expand(input=given)
             | ExpandAny(input=given)
+            | EachPath(given)
             | Filter(given)
             | TopRanked(given)
             | Sort(given)

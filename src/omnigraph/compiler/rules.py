@@ -72,6 +72,7 @@ class QueryRule(StrEnum):
     U20 = "U20", "The parts of a union do not have the same columns."
     U21 = "U21", "A path is bound or used where it cannot be."
     U22 = "U22", "`with` renames a node or an edge, or hands on a value without a name."
+    U23 = "U23", "The weight of a path is no number of its edges, or a cost is read without one."
 
     E1 = "E1", "A function does not exist, or takes another number of values."
     E2 = "E2", "An operator or a function does not take such a value."

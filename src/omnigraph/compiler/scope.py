@@ -19,6 +19,7 @@ from omnigraph.compiler.ir import (
     Computed,
     Condition,
     Constant,
+    EachPath,
     Expand,
     ExpandAny,
     IdOf,
@@ -161,8 +162,8 @@ def conditions_in(steps: Iterable[Step]) -> Iterator[Condition]:
                 yield from atoms_of(condition)
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from conditions_in(inner)
-            case Stage():
-                pass  # a part of its own
+            case EachPath() | Stage():
+                pass  # a stage is a part of its own
             case _:
                 assert_never(step)
 
@@ -183,6 +184,8 @@ def step_operands(step: Step) -> Iterator[Operand]:
                 yield from step_operands(inner)
             yield from operands_in(aggregate)
             yield from leaves_of(bound)
+        case EachPath(path=path):
+            yield from leaves_of(path)
         case Stage():
             pass
         case _:
@@ -194,7 +197,7 @@ def bound_by(steps: Iterable[Step]) -> tuple[str, ...]:
     bound: dict[str, None] = {}
     for step in steps:
         match step:
-            case Scan(variable) | ScanAny(variable):
+            case Scan(variable) | ScanAny(variable) | EachPath(variable):
                 bound[variable] = None
             case Stage(variables=carried):
                 bound |= dict.fromkeys((*(each.variable for each in carried), CARRIED))
@@ -220,7 +223,7 @@ def mentioned_in(steps: Iterable[Step]) -> frozenset[str]:
     for step in steps:
         names |= variables_in(step_operands(step))
         match step:
-            case Scan(variable) | ScanAny(variable):
+            case Scan(variable) | ScanAny(variable) | EachPath(variable):
                 names.add(variable)
             case (
                 Expand(source=source, target=target, edge_variable=edge_variable)

@@ -13,6 +13,7 @@ message with a regular expression. Codes are append-only; a published code keeps
     │     FileUnreadable [OSError] · StoreUriInvalid · StoreKeyInvalid · BranchNameInvalid
     │     ConfigInvalid · PolicyInvalid · KeyReused · NotConfirmed · OpenedReadOnly · NotAMutation
     │     NotARead · QueryMemoryExceeded · QueryTimeout [TimeoutError] · TypeUnknown
+    │     PathWeightInvalid ·
     │     ConstraintViolation · LoadRejected · RecipeInvalid · NotExportable · ResolutionsInvalid
     │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid · GraphClosed
     ├── NotFoundError [KeyError]       what you named does not exist; name another

@@ -203,6 +203,18 @@ class QueryTimeout(InputError, TimeoutError, code=Code.QUERY_TIMEOUT):
     seconds: float
 
 
+class PathWeightInvalid(InputError, code=Code.PATH_WEIGHT_INVALID):
+    template = (
+        "{edge} '{id}' has {property} = {value:g}, and a path is weighed by finite numbers from "
+        "zero up; correct the edge, or weigh by another property"
+    )
+    edge: str
+    _: KW_ONLY
+    id: str
+    property: str
+    value: float
+
+
 class TypeUnknown(InputError, code=Code.TYPE_UNKNOWN):
     template = "there is no type '{name}'{_tail}"
     name: str

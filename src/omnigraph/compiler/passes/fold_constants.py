@@ -29,6 +29,7 @@ from omnigraph.compiler.ir import (
     Computed,
     Condition,
     Constant,
+    EachPath,
     Expand,
     ExpandAny,
     Function,
@@ -242,7 +243,7 @@ def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
             inner = _fold_block(steps)
             if inner:
                 yield Optionally(inner)
-        case Stage():
+        case Stage() | EachPath():
             yield step
         case _:
             assert_never(step)
@@ -271,7 +272,7 @@ def _yields_nothing(step: Step) -> bool:
             return NEVER in step.filters
         case Where(condition):
             return condition == NEVER
-        case Stage() | Without() | Within() | Measured() | Optionally():
+        case Stage() | EachPath() | Without() | Within() | Measured() | Optionally():
             return False
         case _:
             assert_never(step)

@@ -34,6 +34,7 @@ from omnigraph.compiler.ir import (
     Binder,
     Condition,
     Direction,
+    EachPath,
     Expand,
     ExpandAny,
     Measured,
@@ -68,7 +69,7 @@ FAN_OUT = 10.0
 def order_expands(query: Read, catalog: Catalog, sizes: Sizes | None = None) -> Read:
     rank = ranking_of(query)
     ranked = None if rank is None else ranked_variable(rank)
-    blocks = [each for each in query.steps if isinstance(each, Block)]
+    blocks = [each for each in query.steps if isinstance(each, Block | EachPath)]
     rules = _Rules(
         catalog,
         sizes if rank is None else None,
@@ -112,7 +113,8 @@ def _order_block(
         match step:
             case Scan() | ScanAny() | Expand() | ExpandAny() | Where():
                 together.append(step)
-            case Stage():
+            case Stage() | EachPath():
+                flush()
                 ordered.append(step)
                 bound = bound.union(bound_by([step]))
             case Without(inner) | Within(inner) | Measured(inner):

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
+    EachPath,
     Expand,
     ExpandAny,
     Measured,
@@ -83,7 +84,7 @@ def _prune_step(step: Step, needs: Needs, bound: frozenset[str]) -> Step:
         case Stage(_, carried):
             pruned = (replace(each, columns=_columns(each.variable, needs)) for each in carried)
             return replace(step, variables=tuple(pruned))
-        case Where():
+        case Where() | EachPath():
             return step
         case Without(steps) | Within(steps):
             return replace(step, steps=_prune(steps, frozenset(), bound))

@@ -116,12 +116,17 @@ class BoundVariable:
 class ShortestWalk:
     """What a shortest path follows, from the variable on the left to the one on the right."""
 
+    name: str
     source: str
     target: str
     edge: str | None
     """None when the traversal was wrong and has been reported."""
     direction: Direction
     hops: tuple[int, int | None]
+    is_all: bool = False
+    """Each row has one path of all that there are, and is there once for each."""
+    weight: Property | None = None
+    """The property of the edges that is added up."""
 
 
 @dataclass

@@ -112,10 +112,11 @@ def _resolve_call(call: ast.Call, scope: BlockScope, context: Context) -> Operan
     name, span = call.function.text, call.span
     path = find_path(call, scope)
     if path is not None:
-        return part_of(path, call, scope)
-    if name == PathPart.NODES:
-        hint = "bind one: `shortest { $a edge{1,6} $b } as $path`"
-        context.report(TypeProblem(QueryRule.E1, "`nodes` takes a path", hint), call.span)
+        return part_of(path, call, scope, context)
+    if name in (PathPart.NODES, PathPart.COST):
+        by = " by property" if name == PathPart.COST else ""
+        hint = f"bind one: `shortest {{ $a edge{{1,6}} $b }}{by} as $path`"
+        context.report(TypeProblem(QueryRule.E1, f"`{name}` takes a path", hint), call.span)
         return None
     problem = functions.find_arity_problem(name, len(call.arguments))
     if problem is not None:

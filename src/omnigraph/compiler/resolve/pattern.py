@@ -77,6 +77,8 @@ class _Block:
         self._matches: dict[str, list[Condition]] = {}
         self._walks: list[Walk] = []
         self._filters: list[Step] = []
+        self._paths: list[Step] = []
+        """Those that make rows, and the filters that need them."""
         self._optionals: list[Step] = []
         """Optional blocks, and the filters that need them."""
         self._tests: list[Step] = []
@@ -89,7 +91,8 @@ class _Block:
                 walk = resolve_walk(clause, self._scope, self._context)
                 self._walks.append(walk)
                 if clause.path is not None:
-                    bind_path(walk, clause.path, self._scope, self._context)
+                    each = bind_path(walk, clause.path, self._scope, self._context)
+                    self._paths += [] if each is None else [each]
             case ast.Filter():
                 self._add_filter(clause)
             case ast.Negation():
@@ -105,7 +108,7 @@ class _Block:
 
     def steps(self) -> tuple[Step, ...]:
         rows = self._arrange()
-        return (*rows, *self._filters, *self._optionals, *self._tests)
+        return (*rows, *self._filters, *self._paths, *self._optionals, *self._tests)
 
     # ── clauses ──────────────────────────────────────────────────────────────────────────────────
 
@@ -193,11 +196,13 @@ class _Block:
         if condition is None:
             return
         names = set(mentioned_names(clause, parameters=self._context.parameters))
-        for path in (self._scope.find_path(name) for name in tuple(names)):
-            names |= set() if path is None else {path.source, path.target}
+        paths = [self._scope.paths[name] for name in names if name in self._scope.paths]
+        names |= {end for each in paths for end in (each.source, each.target)}
         local = (self._scope.variables.get(name) for name in names)
         needs_optional = any(bound is not None and bound.optional for bound in local)
-        (self._optionals if needs_optional else self._filters).append(Where(condition))
+        of_all = any(each.is_all for each in paths)
+        needed = self._optionals if needs_optional else self._paths if of_all else self._filters
+        needed.append(Where(condition))
 
     def _add_negation(self, clause: ast.Negation) -> None:
         self._tests.append(Without(self._resolve_test(clause, "negation")[0]))

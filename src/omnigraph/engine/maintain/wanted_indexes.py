@@ -13,6 +13,7 @@ from omnigraph.compiler.ir import (
     AllOf,
     AnyOf,
     Condition,
+    EachPath,
     Expand,
     ExpandAny,
     Measured,
@@ -111,6 +112,8 @@ def _conditions(steps: Iterable[Step], types: dict[str, tuple[str, ...]]) -> Ite
                 yield from _parts(filters)
             case Stage(variables=carried):
                 types |= {each.variable: each.types for each in carried}
+            case EachPath():
+                pass  # it asks nothing of a column
             case Where(condition):
                 yield from _parts((condition,))
             case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):

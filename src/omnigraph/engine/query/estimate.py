@@ -97,6 +97,8 @@ class Estimator:
             case plan.Filter(below, conditions):
                 rows = self._expect(below, given)
                 return rows * self._share(conditions)
+            case plan.EachPath(below):
+                return self._expect(below, given)
             case plan.TopRanked(below) | plan.Sort(below) | plan.SortColumns(below):
                 return self._expect(below, given)
             case plan.Union(left, right):

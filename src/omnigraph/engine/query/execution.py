@@ -48,6 +48,8 @@ class Execution:
         self.search = search
         self.hops_max = hops_max
         self.predicates = PredicateEvaluator(parameters, self._match_text, self._find_paths)
+        self.paths: dict[ir.PathOf, object] = {}
+        """The searches for shortest paths; each is shared by all parts that are read."""
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
         """For a ranked variable, how many of the best rows the result can show."""

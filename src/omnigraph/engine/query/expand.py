@@ -26,9 +26,10 @@ from omnigraph.engine.query.csr import Adjacency, Codes, Edges, KeptEdges, read_
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import explore
+from omnigraph.engine.query.path_search import PathEdges, are_within
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import EdgeView, TableView
-from omnigraph.engine.tables.arrays import Array, distinct, texts_of
+from omnigraph.engine.tables.arrays import Array, Mask, distinct, texts_of
 from omnigraph.errors import QueryMemoryExceeded
 
 Places = npt.NDArray[np.int64]
@@ -40,6 +41,9 @@ WEIGHT_MAX: Final = 1 << 40
 """Walks are multiplied only while one row stands for fewer rows: four million of them add up."""
 
 _LISTED: Final = frozenset({AggregateFunction.COLLECT, AggregateFunction.PERCENTILE})
+
+SOURCES_MAX: Final = 64
+"""From up to so many nodes, each search ends where its targets are reached; more search at once."""
 
 SEARCHES_MAX: Final = 4096
 """How many rows search at a time: each of them may visit all nodes."""
@@ -92,7 +96,9 @@ def count_expand(operator: plan.Expand, rows: Counted, execution: Execution) -> 
             yield frame, None
 
 
-def adjacency_of(edge: str, direction: Direction, execution: Execution) -> Adjacency:
+def adjacency_of(
+    edge: str, direction: Direction, execution: Execution, *, by_edge: bool = False
+) -> Adjacency:
     """The neighbours over all edges of a type, by the ordinals of the whole tables of its ends."""
     view = execution.view
     type_ = view.edge(edge).type
@@ -105,7 +111,7 @@ def adjacency_of(edge: str, direction: Direction, execution: Execution) -> Adjac
         direction,
         "",
         far,
-        WalkMode.NEIGHBOURS,
+        WalkMode.EDGES if by_edge else WalkMode.NEIGHBOURS,
         1,
         1,
         None,
@@ -217,20 +223,35 @@ class _Walker:
     def can_check(self, frame: Frame) -> bool:
         """Are both ends bound, and is it irrelevant which edges join them?"""
         operator = self.operator
-        is_plain = operator.closes and operator.mode is WalkMode.NEIGHBOURS
-        return is_plain and self.is_resident(frame.count)
+        is_plain = operator.closes and operator.mode in (WalkMode.NEIGHBOURS, WalkMode.SEARCH)
+        if not is_plain or not self.is_resident(frame.count):
+            return False
+        sources = frame.bound[operator.source].at
+        return operator.mode is WalkMode.NEIGHBOURS or len(distinct(sources)) <= SOURCES_MAX
 
     def check(self, frame: Frame) -> Frame:
-        """The rows whose ends are neighbours, checked from the end with fewer distinct nodes."""
+        """The rows whose ends are neighbours, checked from the end with fewer distinct nodes.
+
+        Of a search, the rows whose ends are as near as its bounds ask.
+        """
         target = frame.bound[self.operator.target]
         there = frame.keep(target.at >= 0)
         near = ordinals_in(self.near.resident, there.bound[self.operator.source])
         far = ordinals_in(self.far.resident, there.bound[self.operator.target])
+        return there.without_unread(self.operator.kept).keep(self._meets(near, far))
+
+    def _meets(self, near: Ordinals, far: Ordinals) -> Mask:
         edges, direction = self._edges(), self.operator.direction
+        if self.operator.mode is WalkMode.SEARCH:
+            ahead, back = (
+                PathEdges(edges.adjacency(each, by_edge=False))
+                for each in (direction, direction.reversed())
+            )
+            low, high = self.operator.hops_low, self.execution.hops_high(self.operator)
+            return are_within((ahead, back), near, far, low, high)
         if len(distinct(far)) < len(distinct(near)):
             near, far, direction = far, near, direction.reversed()
-        met = walk.meets(edges.adjacency(direction, by_edge=False), near, far)
-        return there.without_unread(self.operator.kept).keep(met)
+        return walk.meets(edges.adjacency(direction, by_edge=False), near, far)
 
     @property
     def is_cached(self) -> bool:

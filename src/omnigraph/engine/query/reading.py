@@ -243,6 +243,7 @@ def types_of(root: plan.Operator) -> tuple[ValueType, ...]:
             | plan.Stage()
             | plan.Expand()
             | plan.ExpandAny()
+            | plan.EachPath()
             | plan.CrossJoin()
             | plan.AntiJoin()
             | plan.SemiJoin()

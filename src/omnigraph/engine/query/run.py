@@ -111,6 +111,10 @@ class Runner:
                 return expand(operator, self.rows(given, outside), execution)
             case plan.ExpandAny(input=given):
                 return expand_any(operator, self.rows(given, outside), execution)
+            case plan.EachPath(given):
+                from omnigraph.engine.query.paths import each_path  # noqa: PLC0415 - seldom read
+
+                return each_path(operator, self.rows(given, outside), execution)
             case plan.CrossJoin(left, right):
                 other = self.rows(right, ONE_ROW)
                 return cross_join(self.rows(left, outside), other, execution)

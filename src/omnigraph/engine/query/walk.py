@@ -102,7 +102,7 @@ def search(
     found: list[Keys] = [visited] if hops_low == 0 else []
     for hop in range(1, hops_high + 1):
         check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()) + 2 * visited.nbytes)
-        parts = [_hop(adjacency, rows[each], nodes[each]) for each in _cut(adjacency, nodes)]
+        parts = [_hop(adjacency, rows[each], nodes[each]) for each in cut(adjacency, nodes)]
         if hop == hops_low == 1:
             found += [keys[np.isin(keys, visited)] for keys in parts]  # loops at the start
         fresh = union([_minus(keys, visited) for keys in parts])
@@ -141,7 +141,7 @@ def _search_from_one(
 def advance(adjacency: Adjacency, nodes: Ordinals, met: Mask) -> Ordinals:
     """The neighbours that were not met before, each once and in order; they are met now."""
     parts = [np.empty(0, np.int32)]
-    for each in _cut(adjacency, nodes):
+    for each in cut(adjacency, nodes):
         check_cancelled()
         _, reached = step(adjacency, nodes[each])
         fresh = distinct(reached[~met[reached]])
@@ -150,7 +150,7 @@ def advance(adjacency: Adjacency, nodes: Ordinals, met: Mask) -> Ordinals:
     return np.sort(np.concatenate(parts))
 
 
-def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
+def cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
     """Ranges of nodes with at most `STEPS_MAX` neighbours together, or of one node."""
     ends = np.cumsum(degrees(adjacency, nodes))
     start = 0

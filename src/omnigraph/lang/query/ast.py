@@ -357,6 +357,17 @@ class Hops:
 
 
 @dataclass(frozen=True, slots=True)
+class PathBinding:
+    """`shortest { … } as $path`; `all shortest { … } by weight as $path`."""
+
+    variable: Variable
+    is_all: bool = False
+    """Each shortest path, and not one of them."""
+    weight: Name | None = None
+    """The property of the edges that is added up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Traversal:
     """`$source edge{…} $target`, `$source $w:edge $target`, `$source <edge> $target`.
 
@@ -372,8 +383,7 @@ class Traversal:
     target: Variable
     span: Span = field(default=NOWHERE, compare=False)
     other_edges: tuple[Name, ...] = ()
-    path: Variable | None = None
-    """The name of a shortest path."""
+    path: PathBinding | None = None
 
     @property
     def edges(self) -> tuple[Name, ...]:

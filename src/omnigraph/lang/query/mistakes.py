@@ -47,7 +47,7 @@ KEYWORDS = frozenset(
             "RRF",
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
-        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL", "SHORTEST", "WITH"),
+        *("COLLECT", "STDDEV", "PERCENTILE", "UNION", "ALL", "SHORTEST", "BY", "WITH"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "HAVING"),
     }
@@ -102,6 +102,7 @@ _WORDS = {
     "NULL": "'null'",
     "NOT": "'not'",
     "AS": "'as'",
+    "BY": "'by'",
     "AND": "'and'",
     "OR": "'or'",
     "ASC": "'asc'",

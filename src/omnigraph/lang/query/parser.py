@@ -273,9 +273,13 @@ class _Reader:
                 return self._traversal(tree, undirected=kind == "undirected_traversal")
 
     def _shortest(self, tree: Tree[Token]) -> ast.Traversal:
-        walk, path = _tree(tree.children[0]), tree.children[-1]
+        *every, clause, path = (each for each in tree.children if not _is_weight(each))
+        weight = next((_tree(each) for each in tree.children if _is_weight(each)), None)
+        walk = _tree(clause)
         traversal = self._traversal(walk, undirected=walk.data == "undirected_traversal")
-        return replace(traversal, path=_variable(path), span=span_of(tree))
+        name = None if weight is None else _name(weight.children[0])
+        bound = ast.PathBinding(_variable(path), bool(every), name)
+        return replace(traversal, path=bound, span=span_of(tree))
 
     def _binding(self, tree: Tree[Token]) -> ast.Binding:
         variable, *rest = tree.children
@@ -582,6 +586,10 @@ def _token(item: Item) -> Token:
 def _tree(item: Item) -> Tree[Token]:
     assert isinstance(item, Tree)
     return item
+
+
+def _is_weight(item: Item) -> bool:
+    return isinstance(item, Tree) and item.data == "weight"
 
 
 def _trees(items: Iterable[Item]) -> Iterator[Tree[Token]]:

@@ -305,7 +305,13 @@ def _traversal(traversal: ast.Traversal) -> str:
         high = "" if traversal.hops.high is None else str(traversal.hops.high)
         edge = f"{edge}{{{traversal.hops.low},{high}}}"
     text = f"${traversal.source.name} {edge} ${traversal.target.name}"
-    return text if traversal.path is None else f"shortest {{ {text} }} as ${traversal.path.name}"
+    return text if traversal.path is None else _path(traversal.path, text)
+
+
+def _path(path: ast.PathBinding, walk: str) -> str:
+    every = "all " if path.is_all else ""
+    by = "" if path.weight is None else f" by {path.weight.text}"
+    return f"{every}shortest {{ {walk} }}{by} as ${path.variable.name}"
 
 
 def _opens(condition: ast.Expression) -> bool:

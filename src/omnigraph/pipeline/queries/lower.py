@@ -78,6 +78,8 @@ class Lowering:
             case plan.ExpandAny(input=given):
                 walker = Walker(self.scans, self.names, self.execution)
                 return walker.expand_any(operator, self.rows(given, outside))
+            case plan.EachPath():
+                raise AssertionError("a read with paths is refused before")
             case plan.CrossJoin(left, right):
                 one, other = self.rows(left, outside), self.rows(right, outside)
                 return SparkRows(one.data.crossJoin(other.data), {**one.names, **other.names})

@@ -73,7 +73,7 @@ def count_calls(graph: LocalGraph, writes: list[Callable[[], MutationResult]]) -
         told = run_grouped(graph.engine, writes)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     commits = [each.commit for each in told if isinstance(each, MutationResult)]
     places = [None if each is None else each.extension.group for each in commits]
     assert [None if each is None else each.size for each in places] == [len(writes)] * len(writes)

@@ -278,7 +278,9 @@ def _family_name_of(name: str, bound: BoundVariable, span: Span) -> Operand:
     kind = STRING.optional() if bound.optional else STRING
     if len(set(families.values())) == 1:
         is_bound = ir.NullTest(id_of(name, bound), negated=True)
-        arms = (ir.ChoiceArm(is_bound, Constant(family_of(bound.types[0]), STRING)),)
+        arms: tuple[ir.ChoiceArm, ...] = (
+            ir.ChoiceArm(is_bound, Constant(family_of(bound.types[0]), STRING)),
+        )
     else:
         arms = tuple(
             ir.ChoiceArm(

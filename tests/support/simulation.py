@@ -296,6 +296,8 @@ class Task:
     """How many of them there are at a time."""
     branches: tuple[BranchName, ...] = (MAIN, SIDE)
     faults = Faults()
+    kinds: Sequence[int] = range(12)
+    """Of its works: a read, an optimize, a keyed write, one with `if_commit`; all else writes."""
 
     def __init__(self, world: World, name: str, history: History) -> None:
         self.world = world
@@ -422,7 +424,7 @@ class Task:
     def _work(self, graph: BreakableGraph, tag: str) -> None:
         dice = self.world.dice
         branch = dice.choice(self.branches)
-        kind = dice.randrange(12)
+        kind = dice.choice(self.kinds)
         try:
             if kind == 0:
                 self.history.reads.append(_look(graph, branch))
@@ -475,6 +477,7 @@ class GroupTask(Task):
     clients = 8
     processes = 2
     branches = (MAIN, MAIN, MAIN, SIDE)
+    kinds = (0, 1, 2, 2, 2, 2, *[3] * 8, *range(4, 10))
     # A death ends the work of all threads, and a failure that of all members.
     faults = Faults(crash=0.001, pause=0.01, fail=0.001, lose_reply=0.006)
 

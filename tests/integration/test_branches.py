@@ -29,10 +29,11 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, CommitId, TableKey
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import BRANCH_REFS, MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, Landed, Mark, TableRef
 from support.publishing import new_intent, pin_at
+from support.scenes import CLEAN
 
 SCHEMA = "node Person { name: String @key }  node Company { name: String @key }"
 PERSON = TableKey("node:Person")
@@ -348,3 +349,22 @@ def test_a_process_remembers_a_bounded_number_of_branches_and_answers_for_all(
     assert bases.current(names[0]).manifest.branch == names[0]
     assert bases.known(names[3]) is not None
     assert bases.known(names[2]) is None, "the branch that was not used for the longest time"
+
+
+def test_a_ref_that_was_never_finished_is_no_branch(opened: Opened) -> None:
+    """Found by the mixed storm. Lance writes a ref beside its place and renames it; a process that
+    was killed in between left a branch that could neither be opened nor deleted.
+    """
+    _, _, graph = opened
+    graph.create_branch(ONE)
+    refs = Path(graph.uri, MANIFEST, BRANCH_REFS)
+    left = refs / f"two.json.tmp.{'0a' * 16}"
+    left.write_bytes((refs / "one.json").read_bytes())
+    (refs / "notes.txt").write_text("of another program")
+    assert set(graph.branches()) == {MAIN, ONE}
+    assert graph.examine() == []
+    graph.create_branch(TWO)
+    graph.delete_branch(ONE)
+    graph.cleanup(CLEAN)
+    assert set(graph.branches()) == {MAIN, TWO}
+    assert not left.exists(), "cleanup removes it"

@@ -72,6 +72,9 @@ _POWER_CUTS: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
 )
+_UNFINISHED_REF: Final = (
+    "tests/integration/test_branches.py::test_a_ref_that_was_never_finished_is_no_branch"
+)
 _SIMULATED_GROUPS: Final = (
     "tests/faults/test_simulation.py::test_the_same_holds_of_threads_whose_writes_form_groups"
 )
@@ -403,6 +406,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "            self._waits.release()\n",
             "            pass\n",
             _SIMULATED_GROUPS,
+        ),
+    ),
+    *_of(
+        "storage/layout.py",
+        (
+            "any file among the refs is a branch",
+            'return unquote(name.removesuffix(".json")) if name.endswith(".json") else None',
+            'return unquote(name.removesuffix(".json"))',
+            _UNFINISHED_REF,
+        ),
+    ),
+    *_of(
+        "storage/objects.py",
+        (
+            "what Lance left unfinished is an object",
+            "\\.tmp\\.[0-9a-f]{{32}}$",
+            "\\.tmp\\.[0-9a-f]{{99}}$",
+            _UNFINISHED_REF,
         ),
     ),
     *_of(

@@ -239,9 +239,9 @@ def branch_ref_file(branch: str) -> str:
     return f"{BRANCH_REFS}/{spell(branch)}.json"
 
 
-def branch_of_ref_file(name: str) -> str:
-    """The branch of a file in the refs folder."""
-    return unquote(name.removesuffix(".json"))
+def branch_of_ref_file(name: str) -> str | None:
+    """The branch of a file in the refs folder; None for any other file."""
+    return unquote(name.removesuffix(".json")) if name.endswith(".json") else None
 
 
 def find_base_folder(recorded: str, path: str) -> str | None:

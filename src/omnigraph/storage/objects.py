@@ -106,6 +106,9 @@ class Objects(Protocol):
 TEMPORARY_NAME: Final = re.compile(r"#\d+$")
 """The names of unfinished puts in a local store. The reference hides the same names."""
 
+UNFINISHED_NAME: Final = re.compile(rf"{TEMPORARY_NAME.pattern}|\.tmp\.[0-9a-f]{{32}}$")
+"""The same, and what a process left that was killed while Lance wrote a file."""
+
 
 def check_key(key: str) -> None:
     """Refuse keys that would leave the root, are ambiguous, or name an unfinished put."""

@@ -32,7 +32,7 @@ from typing import Final
 from omnigraph.effects import REAL
 from omnigraph.errors import ObjectChanged, ObjectExists
 from omnigraph.storage.durability import Disk, RelaxedDisk
-from omnigraph.storage.objects import TEMPORARY_NAME, Listed, StoredObject, Tag, check_key
+from omnigraph.storage.objects import UNFINISHED_NAME, Listed, StoredObject, Tag, check_key
 from omnigraph.storage.translate import translating_objects
 
 LOCK_WAIT_MS: Final = 30_000
@@ -173,7 +173,7 @@ class LocalObjects:
             return [self._listed(*found) for found in _walk(self._root, unfinished=True)]
 
     def remove_unfinished(self, listed: Listed) -> None:
-        assert TEMPORARY_NAME.search(listed.key), "finished objects are deleted"
+        assert UNFINISHED_NAME.search(listed.key), "finished objects are deleted"
         with translating_objects("delete", listed.key):
             (self._root / listed.key).unlink(missing_ok=True)
 
@@ -296,7 +296,7 @@ def _walk(folder: Path | str, *, unfinished: bool = False) -> Iterator[tuple[str
     for entry in entries:
         if entry.is_dir():
             yield from _walk(entry.path, unfinished=unfinished)
-        elif bool(TEMPORARY_NAME.search(entry.name)) is unfinished:
+        elif bool(UNFINISHED_NAME.search(entry.name)) is unfinished:
             try:
                 facts = entry.stat()
             except FileNotFoundError:

@@ -39,7 +39,9 @@ def find_branch_names(store: LanceStore, path: str) -> tuple[str, ...]:
             lambda: refs.extend(store.objects.list(f"{path}/{layout.BRANCH_REFS}")),
         ]
     )
-    return tuple(sorted(layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs))
+    # A process that was killed while it made a branch may have left a file of another name.
+    names = (layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs)
+    return tuple(sorted(each for each in names if each is not None))
 
 
 def _check_exists(store: LanceStore, path: str) -> None:

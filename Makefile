@@ -57,6 +57,7 @@ soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for f
 	OMNIGRAPH_SWEEP_STRIDE=1 OMNIGRAPH_MERGE_EXAMPLES=200 OMNIGRAPH_MERGE_ROWS=1000000 \
 	  $(BIN)/pytest tests/faults/test_merge_sweep.py tests/properties/test_merge_machine.py tests/cost/test_cost_of_merging.py
 	OMNIGRAPH_QUERY_EXAMPLES=2000 $(BIN)/pytest tests/properties/test_{query,pass}_laws.py
+	OMNIGRAPH_SQL_EXAMPLES=5000 $(BIN)/pytest tests/properties/test_sql_laws.py
 	OMNIGRAPH_SPARK_KILLS=20 OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_frame_storm.py
 	OMNIGRAPH_CLUSTER_ROWS=20000 $(BIN)/pytest tests/pipeline/test_cluster.py
 	OMNIGRAPH_SPARK_QUERY_EXAMPLES=300 $(BIN)/pytest tests/pipeline/test_query_on_spark_laws.py

@@ -117,16 +117,22 @@ def parameter_values(draw: DrawFn) -> Mapping[str, Value]:
 
 
 @st.composite
-def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
-    """With `spellable`, most of them have a text that means the same; see `support.texts`."""
-    builder = _Builder(draw, catalog, spellable=spellable)
+def reads(
+    draw: DrawFn, catalog: Catalog, *, spellable: bool = False, searching: bool = True
+) -> Read:
+    """With `spellable`, most of them have a text that means the same; see `support.texts`.
+
+    Without `searching`, none of them looks for words or vectors.
+    """
+    builder = _Builder(draw, catalog, spellable=spellable, searching=searching)
     parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     # Stages are drawn as programs too; their texts are golden cases.
     is_staged = not spellable and draw(st.integers(0, 4)) == 0
     before = builder.stage(parameters) if is_staged else _Block((), _Scope())
     steps = builder.block(before.scope, depth=0)
     steps = _Block((*before.steps, *steps.steps), steps.scope)
-    rank = builder.rank(steps.scope) if draw(st.integers(0, 3)) == 0 else None
+    is_ranked = searching and draw(st.integers(0, 3)) == 0
+    rank = builder.rank(steps.scope) if is_ranked else None
     outputs = builder.outputs(steps.scope, rank)
     is_aggregate = any(isinstance(each.expression, Aggregate) for each in outputs)
     order: tuple[Ordering, ...] = () if rank is None else (Ordering(rank),)
@@ -151,6 +157,17 @@ def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
         having,
         unions,
     )
+
+
+@st.composite
+def patterns(draw: DrawFn, catalog: Catalog) -> Read:
+    """Scans, walks, filters and blocks, and what they bind: nothing is computed or ordered."""
+    builder = _Builder(draw, catalog, spellable=True, searching=False)
+    block = builder.block(_Scope(), depth=draw(st.integers(0, 1)))
+    nodes = tuple(Output(name, IdOf(name), STRING) for name in sorted(block.scope.nodes))
+    counted = Output("rows", Aggregate(AggregateFunction.COUNT, Constant(1, I64), False, I64), I64)
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    return Read("pattern", parameters, block.steps, (*nodes, counted))
 
 
 @st.composite
@@ -363,10 +380,18 @@ class _Block:
 
 
 class _Builder:
-    def __init__(self, draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> None:
+    def __init__(
+        self,
+        draw: DrawFn,
+        catalog: Catalog,
+        *,
+        spellable: bool = False,
+        searching: bool = True,
+    ) -> None:
         self.draw = draw
         self.catalog = catalog
         self.spellable = spellable
+        self.searching = searching
         self.count = 0
 
     def flip(self) -> bool:
@@ -467,7 +492,8 @@ class _Builder:
         wanted = types_in(scope.nodes[target]) if target in scope.nodes else reached
         if is_single:
             ways = [each for each in ways if each.target_type in wanted]
-        low, high = hops if known & wanted else (max(1, hops[0]), hops[1])
+        # Without a type in common no hop is none, and one hop alone would be asked of the ways.
+        low, high = hops if hops[0] or known & wanted else (1, 2)
         if not ways:
             return None
         types = [self.catalog.node(each) for each in sorted(wanted)]
@@ -633,7 +659,7 @@ class _Builder:
         texts = [
             each for each in scope.searchable() if each.type.is_string and not each.type.is_list
         ]
-        if not texts:
+        if not texts or not self.searching:
             return self.compare(scope)
         function = self.draw(st.sampled_from(TextFunction))
         edits = Constant(self.draw(st.integers(0, 1)), I64)

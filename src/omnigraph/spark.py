@@ -99,6 +99,6 @@ def find_input(catalog: Catalog, name: str, frame: object) -> Input:
     kind, _, plain = name.rpartition(":")
     if kind in ("", "node") and catalog.node(plain) is not None:
         return Input(frame, type=plain, name=name)
-    if kind in ("", "edge") and catalog.edge_named(plain) is not None:
+    if kind in ("", "edge") and catalog.edges_named(plain):
         return Input(frame, edge=plain, name=name)
     raise TypeUnknown(name)

@@ -278,17 +278,15 @@ def _family_name_of(name: str, bound: BoundVariable, span: Span) -> Operand:
     kind = STRING.optional() if bound.optional else STRING
     if len(set(families.values())) == 1:
         is_bound = ir.NullTest(id_of(name, bound), negated=True)
-        arms: tuple[ir.ChoiceArm, ...] = (
-            ir.ChoiceArm(is_bound, Constant(family_of(bound.types[0]), STRING)),
-        )
+        arms = [ir.ChoiceArm(is_bound, Constant(family_of(bound.types[0]), STRING))]
     else:
-        arms = tuple(
+        arms = [
             ir.ChoiceArm(
                 ir.Compare(held, ir.Comparator.EQ, Constant(each, STRING)), Constant(family, STRING)
             )
             for each, family in families.items()
-        )
-    return ir.Choice(arms, Constant(None, None), kind, span)
+        ]
+    return ir.Choice(tuple(arms), Constant(None, None), kind, span)
 
 
 def property_of(

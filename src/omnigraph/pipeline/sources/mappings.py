@@ -28,12 +28,11 @@ from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.pipeline.sources.lookups import Lookup, can_look_up
 from omnigraph.pipeline.sources.moments import MomentPattern, PatternUnknown, check_pattern
 from omnigraph.pipeline.sources.pair_columns import (
-    END_TYPES,
     ambiguous_ends,
     end_of,
+    find_wrong_end,
     narrow,
     type_targets,
-    types_at,
 )
 from omnigraph.pipeline.sources.texts import read_text
 
@@ -206,10 +205,8 @@ class _ColumnFitter:
             if (target := self._target(given)) in self.told
         }
         for target, text in fixed.items():
-            if text not in (known := types_at(pairs, target)):
-                end = END_TYPES[target]
-                what = f"a node of type {' | '.join(known)}, not {clip(text)}"
-                self._report(target, f"'{end}' of {self.type.family} is {what}")
+            if (reason := find_wrong_end(pairs, target, text)) is not None:
+                self._report(target, reason)
         for given, path in self.source.lookups.items():
             fixed.setdefault(self._target(given), path.partition(".")[0])
         self.pairs = narrow(pairs, fixed.items()) or pairs

@@ -32,6 +32,15 @@ def types_at(pairs: Iterable[EdgeType], target: str) -> list[str]:
     return sorted({end_of(each, target) for each in pairs})
 
 
+def find_wrong_end(pairs: Sequence[EdgeType], target: str, name: str) -> str | None:
+    """Why no pair has such a node at this end."""
+    known = types_at(pairs, target)
+    if name in known:
+        return None
+    end, what = END_TYPES[target], f"a node of type {' | '.join(known)}"
+    return f"'{end}' of {pairs[0].family} is {what}, not {clip(name)}"
+
+
 def narrow(pairs: Sequence[EdgeType], fixed: Iterable[tuple[str, str]]) -> list[EdgeType]:
     """The pairs whose ends have the types that are fixed."""
     wanted = list(fixed)

@@ -134,6 +134,7 @@ def fill_documents(folder: Path, documents: Documents) -> None:
     stage = partial(stage_rows, stores, iter((rows,)))
     write_table(WriteContext(stores, Bases(stores)), DOC, stage, WriterKind.LOAD)
     reopen(folder).ensure_indices()
+    reopen(folder).optimize()
 
 
 def reopen(folder: Path, access: AccessMode = AccessMode.AUTO) -> LocalGraph:

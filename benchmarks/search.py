@@ -185,7 +185,23 @@ def measure(root: Path, row_count: int, dimension: int, seed: int) -> list[Figur
     build_s = timed(lambda: ensure_indices(context, graph.catalog, IndexRequest()))
     figures.append(Figure(f"build every index of {row_count:,} rows", build_s))
     indexed = SearchedTable(stores.tables, table_of(context), node)
-    return figures + _with(indexed, data, {each.name: each for each in figures})
+    figures += _with(indexed, data, {each.name: each for each in figures})
+    optimize_s = timed(graph.optimize)
+    figures.append(Figure("optimize, with nothing to compact", optimize_s))
+    mapped = SearchedTable(stores.tables, table_of(context), node)
+    return figures + _mapped(mapped, data, SearchOptions(kept=KeptTexts(), mapped=stores.mapped))
+
+
+def _mapped(searched: SearchedTable, data: Data, options: SearchOptions) -> list[Figure]:
+    """By postings in mapped files: no query was asked before."""
+    first, *later = [
+        timed(partial(rank, searched, bm25(query), value_of, EVERY_ROW, 10, options=options))
+        for query in data.queries
+    ]
+    return [
+        Figure("bm25, mapped postings, first query of a process", first),
+        Figure("bm25, mapped postings, new words", percentile(later, 0.5)),
+    ]
 
 
 def _without(searched: SearchedTable, data: Data) -> list[Figure]:
@@ -201,9 +217,8 @@ def _without(searched: SearchedTable, data: Data) -> list[Figure]:
 
 def rank_cold(searched: SearchedTable, query: str) -> float:
     """As the first query of a process, which has read no text yet."""
-    return timed(
-        partial(rank, searched, bm25(query), value_of, options=SearchOptions(kept=KeptTexts()))
-    )
+    options = SearchOptions(kept=KeptTexts())
+    return timed(partial(rank, searched, bm25(query), value_of, EVERY_ROW, 10, options=options))
 
 
 def _with(searched: SearchedTable, data: Data, before: dict[str, Figure]) -> list[Figure]:

@@ -55,15 +55,15 @@ def fresh(place: Path) -> LocalGraph:
 Rows = list[object]
 
 
-def ask(graph: LocalGraph, branch: str = "main") -> dict[str, Rows]:
-    return {
-        f"{query.split()[5]} {words}": list(graph.query(query, {"q": words}, branch=branch))
+def ask(graph: LocalGraph, branch: str = "main") -> list[Rows]:
+    return [
+        list(graph.query(query, {"q": words}, branch=branch))
         for query in (BM25, FILTERED, FUZZY)
         for words in ASKED
-    }
+    ]
 
 
-def without_files(place: Path, branch: str = "main") -> dict[str, Rows]:
+def without_files(place: Path, branch: str = "main") -> list[Rows]:
     aside = place.parent / "aside"
     (place / MAPPED).rename(aside)
     try:

@@ -86,9 +86,11 @@ class BlockFile:
 
     def check(self, start: int, stop: int) -> None:
         """Check the blocks of these bytes. Raises BlockDamaged."""
-        first, last = start // BLOCK, -(-stop // BLOCK)
-        for place in np.flatnonzero(~self._is_checked[first:last]) + first:
-            self._check_block(int(place))
+        last = -(-stop // BLOCK)
+        place = self.checked.find(0, start // BLOCK, last)
+        while place >= 0:
+            self._check_block(place)
+            place = self.checked.find(0, place, last)
 
     def check_at(self, places: Numbers) -> None:
         """Check the blocks of the bytes at these places. Raises BlockDamaged."""
@@ -123,6 +125,11 @@ class MappedNumbers:
             self._file.check(start, start + 1)
         return int(self._view[place])
 
+    def cut(self, start: int, stop: int) -> bytes:
+        """Some bytes, in a fraction of the time of a slice. Raises BlockDamaged."""
+        self._file.check(self._start + start, self._start + stop)
+        return bytes(self._view[start:stop])
+
     def __getitem__(self, at: Any, /) -> Numbers:
         """A slice, or the numbers at the places of an array. Raises BlockDamaged."""
         size = self._values.itemsize
@@ -147,8 +154,7 @@ class MappedTexts:
 
     def at(self, place: int) -> bytes:
         """Raises BlockDamaged."""
-        start, stop = self._starts.at(place), self._starts.at(place + 1)
-        return bytes(self._data[start:stop])
+        return self._data.cut(self._starts.at(place), self._starts.at(place + 1))
 
     def all(self) -> "pa.Array[Any]":
         """Raises BlockDamaged."""

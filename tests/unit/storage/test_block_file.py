@@ -81,7 +81,7 @@ def test_a_cut_file_is_passed_over(files: MappedFiles, kept: int) -> None:
 
 
 def test_a_damaged_footer_is_noticed_at_once(files: MappedFiles) -> None:
-    damage(files, path_of(files).stat().st_size - 60)
+    damage(files, path_of(files).stat().st_size - 36)
     assert files.map_blocks(FOLDER, "all") is None
 
 

@@ -30,6 +30,7 @@ from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
 from omnigraph.engine.opening import create
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.ranking import (
     EVERY_ROW,
     Candidates,
@@ -37,7 +38,6 @@ from omnigraph.engine.search.ranking import (
     SearchOptions,
     rank,
 )
-from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability

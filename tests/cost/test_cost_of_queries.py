@@ -24,9 +24,9 @@ from omnigraph.engine.query import expand
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import SearchOptions
-from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey

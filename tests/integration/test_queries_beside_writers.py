@@ -10,9 +10,9 @@ import pytest
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.search import ranking
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import SearchOptions
-from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.sdk.embedded.graph import LocalGraph

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.effects import REAL
-from omnigraph.engine.search.texts import KeptTexts, TextColumn, read_totals, totals_key
+from omnigraph.engine.search.kept_texts import KeptTexts
+from omnigraph.engine.search.texts import TextColumn, read_totals, totals_key
 from omnigraph.engine.search.totals import Ledger
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.durability import Durability

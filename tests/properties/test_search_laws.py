@@ -16,9 +16,10 @@ from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.search.analysis import cut_few, cut_many, edit_distances, terms_of
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.posting_files import PostingFiles
 from omnigraph.engine.search.ranking import Candidates, SearchedTable, SearchOptions, match, rank
-from omnigraph.engine.search.texts import KeptTexts, TextColumn
+from omnigraph.engine.search.texts import TextColumn
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MAPPED

@@ -1694,6 +1694,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/search/ranking.py",
+        (
+            "the best matches need not pass a filter at hand",
+            "return pc.and_(mask, pa.array(candidates.passes(ids), pa.bool_()))",
+            "return mask",
+            f"{_POSTINGS}test_a_first_bm25_reads_mapped_files_only",
+        ),
+    ),
+    *_of(
         "engine/search/texts.py",
         (
             "a process without files asks the index for ever",

@@ -1,15 +1,18 @@
 """The best nodes of a variable: full-text, vector, or both."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.frame import concat
+from omnigraph.engine.query.execution import Execution, Frames, columns_of
+from omnigraph.engine.query.frame import Bound, Frame, concat
 from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.rows import ID, ORDER
 from omnigraph.engine.query.scan import at_ids
+from omnigraph.engine.query.view import TableView
 from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
-from omnigraph.engine.tables.arrays import distinct, texts_of
+from omnigraph.engine.tables.arrays import Array, Mask, distinct, texts_of
 
 
 def rank_scan(
@@ -21,8 +24,29 @@ def rank_scan(
     if leaf.filters and not pushed.is_exact:
         yield from rank_rows(operator, execution, frames, pushed.where)
         return
-    ranked = _rank(operator, execution, Candidates(pushed.where, None))
+    passes = _filters_at_hand(leaf, execution, table)
+    ranked = _rank(operator, execution, Candidates(pushed.where, None, passes))
     yield from at_ids(leaf, execution, table, texts_of(ranked.ids))
+
+
+def _filters_at_hand(
+    leaf: plan.NodeScan, execution: Execution, table: TableView
+) -> Callable[[Array], Mask] | None:
+    """Tells which ids pass the filters of a leaf, if that reads no table; else None."""
+    columns = (ID, *columns_of(leaf.variable, leaf.filters))
+    if not (leaf.filters and table.is_kept(ORDER) and table.is_resident(columns)):
+        return None
+
+    def passes(ids: Array) -> Mask:
+        table.resident.load(columns)
+        at = table.resident.find_in_order(ids)
+        assert (at >= 0).all(), "a search finds rows of this version"
+        frame = Frame(len(at), {leaf.variable: Bound(table.resident, at)})
+        found = execution.predicates.all_hold(leaf.filters, frame)
+        assert found is not None, "there are filters"
+        return found
+
+    return passes
 
 
 def rank_rows(

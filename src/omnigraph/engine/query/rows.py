@@ -186,6 +186,10 @@ class ResidentRows:
         ordered = self._ordered or self._put_in_order()
         return ordered.find(wanted)
 
+    def find_in_order(self, ids: Array) -> Ordinals:
+        """The ordinals of some ids, by binary search; -1 for a missing id."""
+        return (self._ordered or self._put_in_order()).find_all(ids)
+
     def _put_in_order(self) -> "_OrderedIds":
         ids = self.column(ID)
         with waiting_for(self._lock):
@@ -226,6 +230,23 @@ class _OrderedIds:
         place = bisect_left(self._texts, text, low, min(high, len(self._ids)))
         is_there = place < len(self._ids) and self._texts[place] == text
         return int(self._order[place]) if is_there else -1
+
+    def find_all(self, wanted: Array) -> Ordinals:
+        """The ordinals of ids, each step of the search for all of them at once."""
+        if not len(self._ids):
+            return np.full(len(wanted), -1, np.int32)
+        last, texts = len(self._ids) - 1, wanted.cast(self._ids.type)
+        low = np.zeros(len(wanted), np.int64)
+        high = np.full(len(wanted), len(self._ids))
+        while (is_open := low < high).any():
+            middle = (low + high) // 2
+            met = pick(self._ids, np.minimum(middle, last))
+            is_less = pc.less(met, texts).to_numpy(zero_copy_only=False)
+            low = np.where(is_open & is_less, middle + 1, low)
+            high = np.where(is_open & ~is_less, middle, high)
+        place = np.minimum(low, last)
+        is_there = pc.equal(pick(self._ids, place), texts).to_numpy(zero_copy_only=False)
+        return np.where(is_there, self._order[place], -1).astype(np.int32)
 
 
 class _Texts(Sequence[bytes]):

@@ -6,8 +6,8 @@
 3. Distances are computed in double precision from the stored vectors. Ties are ordered by id.
 
 Modules in reading order: `analysis` (text to terms), `postings` (terms to texts, and
-the score), `posting_files` (postings that `optimize` kept beside the table), `texts` (the texts of
-a column, from files, fragments or an index), `totals` (the text counts that an index build stores),
-`vectors` (nearest rows), `ranking` (text clauses and rank functions), `provider` (what a query is
-given to search with).
+the score), `posting_files` (postings that `optimize` kept beside the table), `kept_texts` (a cache
+of postings), `texts` (the texts of a column, from files, fragments or an index), `totals` (the text
+counts that an index build stores), `vectors` (nearest rows), `ranking` (text clauses and rank
+functions), `provider` (what a query is given to search with).
 """

@@ -16,6 +16,7 @@ from omnigraph.effects import Effects
 from omnigraph.embed.embedder import Embedder
 from omnigraph.embed.settings import EmbedSettings, read_settings
 from omnigraph.engine.search import ranking
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.ranking import (
     Candidates,
     EmbedText,
@@ -24,7 +25,6 @@ from omnigraph.engine.search.ranking import (
     SearchOptions,
     ValueOf,
 )
-from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.tables.arrays import Array
 from omnigraph.storage.mapped import MappedFiles
 

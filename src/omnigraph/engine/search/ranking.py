@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, assert_never
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,13 +20,8 @@ from omnigraph.catalog.types import Vector
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Operand, TextFunction
 from omnigraph.engine.search.analysis import terms_of
-from omnigraph.engine.search.texts import (
-    INDEX_ROW_COST,
-    KEPT_TEXTS,
-    SCAN_ROWS_MAX,
-    KeptTexts,
-    TextColumn,
-)
+from omnigraph.engine.search.kept_texts import KEPT_TEXTS, KeptTexts
+from omnigraph.engine.search.texts import INDEX_ROW_COST, SCAN_ROWS_MAX, TextColumn
 from omnigraph.engine.search.vectors import Vectors, both, id_in
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.memory import Memory
@@ -74,6 +70,8 @@ class Candidates:
 
     where: str | None = None
     ids: "pa.Array[Any] | None" = None
+    passes: "Callable[[pa.Array[Any]], npt.NDArray[np.bool_]] | None" = None
+    """Tells of some ids whether they pass the filter, if that is known without a read."""
 
 
 EVERY_ROW: Final = Candidates()
@@ -302,6 +300,8 @@ def _is_candidate(table: Metered, ids: "pa.Array[Any]", candidates: Candidates) 
         return mask
     where = candidates.where
     if len(ids) <= filters.VALUES_MAX:
+        if candidates.passes is not None:
+            return pc.and_(mask, pa.array(candidates.passes(ids), pa.bool_()))
         where = both(where, id_in(ids))
     with table.meanwhile():
         passed = table.read(ScanRequest(("id",), where))["id"].combine_chunks()

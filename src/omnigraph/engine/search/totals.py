@@ -9,9 +9,9 @@ fragments, all but the last are counted and the last has the rest.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.postings import NONE, Totals
 from omnigraph.engine.search.texts import (
-    KeptTexts,
     TextColumn,
     read_totals,
     spell_totals,

@@ -1330,6 +1330,18 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "tests/unit/engine/query/test_path_search.py::test_rounds_hold_the_cheapest_ways_of_so_many_edges",
         ),
         (
+            "paths: a single target is searched from one end",
+            "elif len(wanted) == 1:",
+            "elif len(wanted) < 0:",
+            "tests/unit/engine/query/test_path_search.py::test_a_search_from_both_ends_follows_few_edges",
+        ),
+        (
+            "paths: pairs are asked without their lower bound",
+            "found[rows] = (lengths >= low) & (lengths <= high)",
+            "found[rows] = (lengths >= 0) & (lengths <= high)",
+            "tests/unit/engine/query/test_path_search.py::test_pairs_are_within_bounds_as_a_walk_finds_them",
+        ),
+        (
             "paths: searches from both ends meet one hop too late",
             "while len(front) + len(rear) - 2 < high:",
             "while len(front) + len(rear) - 2 <= high:",

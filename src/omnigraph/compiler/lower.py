@@ -198,7 +198,11 @@ class _Block:
                 self.types |= {each.variable: each.types for each in carried}
                 self.types[ir.CARRIED] = ()
             case ir.Expand():
-                self.rows = self._expand(step)
+                known = self._known_end(step)
+                if known is not None:
+                    self.rows = plan.CrossJoin(self.rows, known)
+                    self.types[step.target] = (step.target_type,)
+                self.rows = self._expand(step if known is None else replace(step, filters=()))
                 self.types.setdefault(step.target, (step.target_type,))
                 if step.edge_variable is not None:
                     self.types[step.edge_variable] = (step.edge,)
@@ -299,6 +303,18 @@ class _Block:
             return plan.KeyLookup(step.type_name, step.variable, key, left, columns)
         index = find_index(filters, node)
         return plan.NodeScan(step.type_name, step.variable, filters, columns, index)
+
+    def _known_end(self, step: ir.Expand) -> plan.KeyLookup | None:
+        """The node that a search leads to, if its key is known: then both ends are searched."""
+        edge = self.catalog.edge(step.edge)
+        assert edge is not None, step.edge
+        mode = _mode(step, can_chain=edge.source == edge.target)
+        if mode is not plan.WalkMode.SEARCH or step.target in self.types:
+            return None
+        found = self._scan(
+            ir.Scan(step.target, step.target_type, step.filters, step.columns), step.filters
+        )
+        return found if isinstance(found, plan.KeyLookup) else None
 
     def _expand(self, step: ir.Expand) -> plan.Expand:
         node, edge = self.catalog.node(step.target_type), self.catalog.edge(step.edge)

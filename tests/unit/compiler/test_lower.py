@@ -161,6 +161,27 @@ def test_a_walk_to_a_bound_variable_closes_a_cycle() -> None:
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_search_to_a_node_that_is_known_starts_from_both_ends() -> None:
+    known = ir.Compare(ir.IdOf("b"), Comparator.EQ, S)
+    old = ir.Compare(ir.PropertyOf("b", "age", AGE), Comparator.GT, P)
+
+    def walk(low: int, high: int | None, *filters: Condition) -> plan.Operator:
+        out = Direction.OUT
+        step = ir.Expand("a", "Knows", out, "b", "Person", low, high, filters=filters)
+        return rows_of(read(ir.Scan("a", "Person"), step))
+
+    found = walk(1, None, old, known)
+    assert isinstance(found, plan.Expand)
+    assert (found.closes, found.filters) == (True, ())
+    assert isinstance(found.input, plan.CrossJoin)
+    other = found.input.right
+    assert isinstance(other, plan.KeyLookup)
+    assert (other.key, other.filters) == ((KeyPart("id", S),), (old,))
+    for alone in (walk(1, 1, known), walk(1, 3, old)):
+        assert isinstance(alone, plan.Expand)
+        assert (alone.closes, isinstance(alone.input, plan.NodeScan)) == (False, True)
+
+
 def test_a_block_is_joined_on_the_outer_variables_it_mentions_however_deep() -> None:
     deep = ir.Without((ir.Expand("b", "Knows", Direction.OUT, "z", "Person"),))
     block = ir.Optionally((ir.Expand("a", "Knows", Direction.OUT, "c", "Person"), deep))

@@ -26,7 +26,7 @@ from omnigraph.engine.query.csr import Adjacency, Codes, Edges, KeptEdges, read_
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import explore
-from omnigraph.engine.query.path_search import PathEdges, are_within
+from omnigraph.engine.query.path_search import BYTES_PER_NODE, PathEdges, are_within
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import EdgeView, TableView
 from omnigraph.engine.tables.arrays import Array, Mask, distinct, texts_of
@@ -226,32 +226,37 @@ class _Walker:
         is_plain = operator.closes and operator.mode in (WalkMode.NEIGHBOURS, WalkMode.SEARCH)
         if not is_plain or not self.is_resident(frame.count):
             return False
-        sources = frame.bound[operator.source].at
-        return operator.mode is WalkMode.NEIGHBOURS or len(distinct(sources)) <= SOURCES_MAX
+        if operator.mode is WalkMode.NEIGHBOURS:
+            return True
+        ends = (frame.bound[each].at for each in (operator.source, operator.target))
+        return min(len(distinct(each)) for each in ends) <= SOURCES_MAX
 
     def check(self, frame: Frame) -> Frame:
         """The rows whose ends are neighbours, checked from the end with fewer distinct nodes.
 
         Of a search, the rows whose ends are as near as its bounds ask.
         """
-        target = frame.bound[self.operator.target]
-        there = frame.keep(target.at >= 0)
-        near = ordinals_in(self.near.resident, there.bound[self.operator.source])
-        far = ordinals_in(self.far.resident, there.bound[self.operator.target])
-        return there.without_unread(self.operator.kept).keep(self._meets(near, far))
+        there = frame.keep(frame.bound[self.operator.target].at >= 0)
+        return there.without_unread(self.operator.kept).keep(self._meets(there))
 
-    def _meets(self, near: Ordinals, far: Ordinals) -> Mask:
+    def _meets(self, frame: Frame) -> Mask:
+        near = ordinals_in(self.near.resident, frame.bound[self.operator.source])
+        far = ordinals_in(self.far.resident, frame.bound[self.operator.target])
         edges, direction = self._edges(), self.operator.direction
-        if self.operator.mode is WalkMode.SEARCH:
-            ahead, back = (
-                PathEdges(edges.adjacency(each, by_edge=False))
-                for each in (direction, direction.reversed())
-            )
-            low, high = self.operator.hops_low, self.execution.hops_high(self.operator)
-            return are_within((ahead, back), near, far, low, high)
         if len(distinct(far)) < len(distinct(near)):
             near, far, direction = far, near, direction.reversed()
+        if self.operator.mode is WalkMode.SEARCH:
+            return self._are_within(near, far, direction)
         return walk.meets(edges.adjacency(direction, by_edge=False), near, far)
+
+    def _are_within(self, near: Ordinals, far: Ordinals, direction: Direction) -> Mask:
+        ahead, back = (
+            PathEdges(self._edges().adjacency(each, by_edge=False))
+            for each in (direction, direction.reversed())
+        )
+        self.execution.memory.check("expand", BYTES_PER_NODE * len(ahead.adjacency.degrees))
+        low, high = self.operator.hops_low, self.execution.hops_high(self.operator)
+        return are_within((ahead, back), near, far, low, high)
 
     @property
     def is_cached(self) -> bool:
@@ -316,6 +321,10 @@ class _Walker:
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
         found = None if self.is_resident(frame.count) else self._walk_indexed(bound)
+        if found is None and self.can_check(frame):
+            there = np.flatnonzero(frame.bound[self.operator.target].at >= 0)
+            met = there[self._meets(frame.pick(there))]
+            return Arrived(met, frame.bound[self.operator.target].pick(met), None)
         return found or self._walk_resident(ordinals_in(self.near.resident, bound))
 
     def _walk_resident(self, at: Ordinals) -> Arrived:

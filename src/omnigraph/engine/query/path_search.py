@@ -24,6 +24,9 @@ Lengths = npt.NDArray[np.int64]
 
 UNREACHED: Final = -1
 
+BYTES_PER_NODE: Final = 32
+"""What a search holds for each node of the table, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class PathEdges:

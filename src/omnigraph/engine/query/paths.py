@@ -20,6 +20,7 @@ from omnigraph.engine.query.expand import adjacency_of, ordinals_in
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.path_rows import PathRows
 from omnigraph.engine.query.path_search import (
+    BYTES_PER_NODE,
     PathEdges,
     Rounds,
     Weights,
@@ -36,9 +37,6 @@ from omnigraph.lang.source import NOWHERE
 
 STEP: Final = "shortest"
 """As an error of the memory budget names it."""
-
-BYTES_PER_NODE: Final = 32
-"""What a search holds for each node of the table, at most."""
 
 Nodes = npt.NDArray[np.int32]
 """A path for each row, and a node for each column."""

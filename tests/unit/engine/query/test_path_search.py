@@ -150,3 +150,5 @@ def test_a_search_from_both_ends_follows_few_edges() -> None:
     assert lengths.tolist() == [2]
     assert [each.nodes.tolist() for each in rounds][1:] == [[1], [2]]
     assert sum(len(each.nodes) for each in rounds) < 5
+    _, lengths = find_rounds(PathEdges(ahead), PathEdges(back), 0, ordinals([2]), 1)
+    assert lengths.tolist() == [-1]

@@ -442,6 +442,59 @@ def test_a_group_goes_on_without_the_table_that_another_process_holds(
     assert people(graph) == {"ann", "bob", "c", "d"}
 
 
+def test_writes_of_the_same_table_join_a_group_that_waits_for_its_turn(
+    graph: LocalGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "PATIENCE_MS", 20_000)
+    elsewhere = omnigraph.open(graph.uri, durability=Durability.RELAXED).engine._context
+    queue = graph.engine._queue
+    assert queue is not None
+    lane = queue._enter(MAIN, (), None)
+    assert lane is not None
+    calls = [put(graph, "d"), put(graph, "e"), lambda: graph.insert("Other", [{"name": "x"}])]
+    with ThreadPoolExecutor(4) as pool:
+        with elsewhere.leases.hold([LockKey(PERSON, MAIN)], OperationId(REAL.new_id())):
+            told = [pool.submit(put(graph, "c"))]
+            await_length(lane, 1)
+            queue._leave(lane)
+            await_length(lane, 0)  # the group has begun, and waits for the other process
+            for number, each in enumerate(calls, 1):
+                told.append(pool.submit(each))
+                await_length(lane, number)
+        commits = [each.result(120).commit for each in told]
+    assert members(graph) == commits[:3]
+    assert [place(each) for each in members(graph)] == [(0, 3), (1, 3), (2, 3)]
+    assert commits[3] is not None, "a write of a table that is not locked is in the next group"
+
+
+def await_length(lane: write_queue.Lane, length: int) -> None:
+    while len(lane.waiting) != length:
+        REAL.sleep_ms(1)
+
+
+def test_the_first_write_after_a_group_waits_for_company_instead_of_going_alone(
+    graph: LocalGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "COMPANY_S", 60)
+    queue = graph.engine._queue
+    assert queue is not None
+    lane = queue._enter(MAIN, (), None)
+    assert lane is not None
+    with ThreadPoolExecutor(2) as pool:
+        told = [pool.submit(put(graph, each)) for each in "cd"]
+        await_length(lane, 2)
+        queue._leave(lane)
+        assert [each.result(120).affected_nodes for each in told] == [1, 1]
+    seen: list[str] = []
+    graph.engine._context.observe = lambda _: seen.append(threading.current_thread().name)
+    graph.insert("Person", [{"name": "e"}])
+    assert set(seen) == {f"group {MAIN}"}
+    graph.engine._context.observe = lambda _: None
+    while queue._lanes:
+        REAL.sleep_ms(1)  # a group of one brings no company
+    assert len(members(graph)) == 2
+
+
 def interrupt_main() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 

@@ -44,6 +44,9 @@ class Busy:
             before_leading()
             queue._leave(lane)
         while queue._lanes:
+            with queue._changed:  # nobody else will write
+                lane.expected = 0
+                queue._changed.notify_all()
             REAL.sleep_ms(1)
         return futures
 

@@ -1508,7 +1508,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "a group takes any number of bytes",
-            "                if batch and size > GROUP_BYTES_MAX:\n                    break\n",
+            "        if batch and size > GROUP_BYTES_MAX:\n            return\n",
             "",
             f"{_GROUPS}::test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival",
         ),
@@ -1517,6 +1517,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "not self.context.is_grouping or size_bytes > ALONE_BYTES",
             "not self.context.is_grouping",
             f"{_GROUPS}::test_a_large_write_joins_no_group",
+        ),
+        (
+            "a group that waits for its turn takes nobody in",
+            "                    _fill(batch, lane, tables)\n",
+            "                    pass\n",
+            f"{_GROUPS}::test_writes_of_the_same_table_join_a_group_that_waits_for_its_turn",
+        ),
+        (
+            "a write of a table that is not locked joins a group",
+            "        if tables is not None and not set(first.tables) <= set(tables):",
+            "        if False:",
+            f"{_GROUPS}::test_writes_of_the_same_table_join_a_group_that_waits_for_its_turn",
+        ),
+        (
+            "a lane forgets its company at once",
+            "        until = monotonic() + COMPANY_S",
+            "        until = monotonic()",
+            f"{_GROUPS}::test_the_first_write_after_a_group_waits_for_company_instead_of_going_alone",
         ),
         (
             "writes that a group left over lose their turn",

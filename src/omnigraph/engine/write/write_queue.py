@@ -9,7 +9,8 @@
    process holds for longer than `PATIENCE_MS`, gets a lane of its own for as long as writes wait
    for it, so the writes of other tables go on.
 4. The first come are the first served. Groups are bounded in writes, bytes, rows and time. A full
-   lane refuses more writes with `WriteQueueFull`. A large write forms no group.
+   lane refuses more writes with `WriteQueueFull`. A large write forms no group. While a group waits
+   for its turn among processes, later writes of the same tables still join it.
 5. A group whose attempt failed because the branch had changed was undone, and is decided again.
 """
 
@@ -73,6 +74,10 @@ GATHER_S: Final = 0.003
 
 GATHER_MAX_S: Final = 0.02
 """How long it waits for all of them: by then they have written again, or do something else."""
+
+COMPANY_S: Final = 0.1
+"""How long a lane that has answered a group is led although no write waits. A server reads the next
+requests after it sent its answers, and the first of them would else be carried out alone."""
 
 RETRIES_MAX: Final = 5
 RETRY_AFTER_S: Final = 1
@@ -189,7 +194,7 @@ class WriteQueue:
             if is_long or lane.waiting_bytes + queued.size_bytes > WAITING_BYTES_MAX:
                 raise WriteQueueFull(branch, waiting=len(lane.waiting), retry_after_s=RETRY_AFTER_S)
             lane.add(queued)
-            if len(lane.waiting) == lane.expected:
+            if len(lane.waiting) in (1, lane.expected):
                 self._changed.notify_all()
             return True
 
@@ -251,19 +256,17 @@ class WriteQueue:
         with self._changed:
             self._gather(lane)
             batch: list[QueuedWrite] = []
-            size = 0
-            while lane.waiting and len(batch) < WRITES_MAX:
-                size += lane.waiting[0].size_bytes
-                if batch and size > GROUP_BYTES_MAX:
-                    break
-                batch.append(lane.take())
+            _fill(batch, lane)
             if not batch:
                 del self._lanes[lane.branch, lane.table]
             return batch
 
     def _gather(self, lane: Lane) -> None:
         """Wait for callers that were answered just now, as long as they keep coming."""
-        until, seen = monotonic() + GATHER_MAX_S, -1
+        until = monotonic() + COMPANY_S
+        while lane.expected > 1 and not lane.waiting and (left := until - monotonic()) > 0:
+            self._changed.wait(left)
+        until, seen = monotonic() + GATHER_MAX_S, 0
         while 1 < lane.expected > len(lane.waiting) > seen and monotonic() < until:
             seen = len(lane.waiting)
             self._changed.wait(GATHER_S)
@@ -292,6 +295,8 @@ class WriteQueue:
                 queue_ms_max=self._patience(lane),
                 entry=entry,
             ) as lock:
+                with self._changed:
+                    _fill(batch, lane, tables)
                 plan = plan_group(lock, batch)
                 if plan.accepted:
                     commits = run(lock, plan.change()).commits
@@ -329,6 +334,19 @@ class WriteQueue:
                 self._start(target)
             for each in moved:
                 target.add(each)
+
+
+def _fill(batch: list[QueuedWrite], lane: Lane, tables: Collection[TableKey] | None = None) -> None:
+    """(4) Add waiting writes to a batch, up to its bounds; of `tables` only, if they are locked."""
+    size = sum([each.size_bytes for each in batch])
+    while lane.waiting and len(batch) < WRITES_MAX:
+        first = lane.waiting[0]
+        size += first.size_bytes
+        if batch and size > GROUP_BYTES_MAX:
+            return
+        if tables is not None and not set(first.tables) <= set(tables):
+            return
+        batch.append(lane.take())
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────

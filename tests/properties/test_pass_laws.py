@@ -4,15 +4,15 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 import pytest
 from hypothesis import HealthCheck, assume, given, note, reject, settings, strategies as st
 from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.costs import Sizes
 from omnigraph.compiler.explain import explain
-from omnigraph.compiler.ir import Read, Value
+from omnigraph.compiler.ir import Direction, Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import PASSES, optimise
 from omnigraph.compiler.passes.fold_constants import fold_constants
@@ -21,6 +21,8 @@ from omnigraph.compiler.passes.push_filters import push_filters
 from omnigraph.compiler.plan import ReadPlan
 from omnigraph.compiler.resolve import resolve_query
 from omnigraph.compiler.scope import selected_by_rank
+from omnigraph.compiler.sizes import Sizes
+from omnigraph.compiler.statistics import Departure, Statistics
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
@@ -80,10 +82,14 @@ def cases(draw: DrawFn) -> Case:
 
 
 def large_sizes(catalog: Catalog) -> Sizes:
-    """Tables so large, and so different in size, that any order may pay."""
+    """Tables so large, with hubs so large, and so different, that any order may pay."""
     nodes = [each.table_key for each in catalog.nodes]
     keys = nodes + [each.table_key for each in catalog.edges]
-    return Sizes(tuple((key, 10 + 7 * at % 20) for at, key in enumerate(keys)))
+    bits = tuple((key, 10 + 7 * at % 20) for at, key in enumerate(keys))
+    ways = sorted(Departure(each.name, way) for each in catalog.edges for way in Direction)
+    pairs = enumerate(combinations_with_replacement(ways, 2))
+    pulls = {pair: 2.0 ** (7 * at % 20 - 5) for at, pair in pairs}
+    return Sizes(bits, Statistics(pulls=pulls))
 
 
 def check_rewrites(case: Case) -> None:

@@ -1100,6 +1100,42 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "compiler/costs.py",
+        (
+            "the dearer of two orders goes on",
+            "or each.cost < best[reached].cost",
+            "or each.cost > best[reached].cost",
+            "tests/unit/compiler/test_costs.py tests/unit/compiler/test_passes.py",
+        ),
+        (
+            "a walk forgets the nodes that it met",
+            "        met = order.met + self._meetings(walk, near, far, is_forward=is_forward)\n",
+            "        met = order.met\n",
+            "tests/unit/compiler/test_costs.py",
+        ),
+        (
+            "an order costs what its last step makes",
+            "cost=order.cost + made, bound=bound",
+            "cost=made, bound=bound",
+            "tests/unit/compiler/test_costs.py tests/unit/compiler/test_passes.py",
+        ),
+    ),
+    *_of(
+        "engine/tables/statistics.py",
+        (
+            "statistics of another format are read",
+            '        if document["format"] != FORMAT:\n',
+            "        if False:\n",
+            "tests/unit/engine/tables/test_statistics.py",
+        ),
+        (
+            "statistics are read once for each process",
+            "        if held is None or held[0] != stamp:\n",
+            "        if held is None:\n",
+            "tests/unit/engine/tables/test_statistics.py",
+        ),
+    ),
+    *_of(
         "engine/query/expand_any.py",
         (
             "a neighbour counts once for each edge that leads to it",

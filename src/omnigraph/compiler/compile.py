@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.costs import Sizes, tables_of
 from omnigraph.compiler.ir import Mutation, Parameter, Query, Read
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import Watcher, optimise, silent
 from omnigraph.compiler.plan import Plan
 from omnigraph.compiler.resolve import check_file, check_split, find_mixed, resolve_query
+from omnigraph.compiler.sizes import Sizes, tables_of
+from omnigraph.compiler.statistics import UNKNOWN, Statistics
 from omnigraph.errors import Finding, QueryInvalid, QueryNotFound
 from omnigraph.ids import TableKey
 from omnigraph.lang.query import ast
@@ -66,12 +67,15 @@ def compile_query(source: Source, catalog: Catalog, *, name: str | None = None) 
 
 
 def arrange(
-    compiled: CompiledQuery, catalog: Catalog, row_count: Callable[[TableKey], int]
+    compiled: CompiledQuery,
+    catalog: Catalog,
+    row_count: Callable[[TableKey], int],
+    statistics: Callable[[], Statistics] = lambda: UNKNOWN,
 ) -> Plan:
-    """The plan of a query for tables of these sizes."""
+    """The plan of a query for tables of these sizes. Most reads have one plan and ask nothing."""
     if not compiled.sized_by:
         return compiled.plan
-    sizes = Sizes.of(compiled.sized_by, row_count)
+    sizes = Sizes.of(compiled.sized_by, row_count, statistics())
     return _arranged(_ByIdentity(compiled), _ByIdentity(catalog), sizes)
 
 

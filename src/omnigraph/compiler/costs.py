@@ -1,14 +1,16 @@
-"""What an order of a pattern is expected to cost, by the row counts of the tables.
+"""What an order of a pattern is expected to cost, by row counts and, where there are, statistics.
 
 Row counts stand in the manifest: they are exact, and reading them costs nothing. The mean number of
-edges of a node in each direction follows from them. The cost of an order is the number of rows that
-its steps make. Orders are built step by step, and the cheapest few of each length are continued.
+edges of a node in each direction follows from them. Statistics say how far the nodes that a walk
+meets differ from the mean, and how many rows a condition lets through. The cost of an order is the
+number of rows that its steps make. Orders are built step by step, and the cheapest few of each
+length are continued.
 
 A cost decides which order is taken and never what is found. It is rough, so another order must be
 expected to cost a fraction of the usual one, and the usual one must be worth the search.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -24,15 +26,12 @@ from omnigraph.compiler.ir import (
     Expand,
     ExpandAny,
     IdOf,
-    Measured,
-    Optionally,
     Read,
-    Step,
-    Within,
-    Without,
 )
 from omnigraph.compiler.scope import bound_by, operands_in, variables_in, variables_of
-from omnigraph.ids import TableKey, table_key
+from omnigraph.compiler.sizes import Sizes, departures_of
+from omnigraph.compiler.statistics import Departure
+from omnigraph.ids import table_key
 
 WORTH_ROWS: Final = 20_000
 """An order that makes fewer rows is left as it is: any plan for it takes a moment."""
@@ -46,9 +45,6 @@ HOPS_MAX: Final = 6
 BREADTH: Final = 12
 """So many orders of each length are continued."""
 
-ORDERED_WALKS_MIN: Final = 2
-"""With fewer walks, the usual order is the best."""
-
 SCANNED: Final = 0.1
 """A row that a scan tests, in rows that a walk makes."""
 
@@ -60,28 +56,13 @@ SELECTIVITY: Final = {
     Access.CONDITION: 0.5,
     Access.EVERYTHING: 1.0,
 }
-"""The share of nodes that conditions let through, for want of statistics."""
+"""The share of nodes that conditions let through, where no statistics say."""
 
 COUNTED: Final = 0.25
 """A row whose walks are counted and not walked."""
 
 Choice = str | Expand | ExpandAny
 """A variable to scan, or a walk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many rows the tables of a read have, each rounded: a plan serves graphs of like sizes."""
-
-    bits: tuple[tuple[TableKey, int], ...]
-    """For each table, the number of binary digits of its row count."""
-
-    @classmethod
-    def of(cls, tables: Collection[TableKey], row_count: Callable[[TableKey], int]) -> "Sizes":
-        return cls(tuple((each, row_count(each).bit_length()) for each in tables))
-
-    def rows(self) -> dict[TableKey, float]:
-        return {key: 0.75 * 2**bits if bits else 0.0 for key, bits in self.bits}
 
 
 @dataclass(slots=True)
@@ -120,6 +101,11 @@ class _Order:
     bound: frozenset[str]
     left: frozenset[int]
     waiting: tuple[Condition, ...]
+    met: tuple[tuple[str, Departure], ...] = ()
+    """The variables at the ends of its walks, with the departure there."""
+
+    def met_by(self, variable: str) -> Iterator[Departure]:
+        return (departure for each, departure in self.met if each == variable)
 
 
 class Costs:
@@ -137,6 +123,7 @@ class Costs:
         self._pattern = pattern
         self._outer = outer
         self._rows = sizes.rows()
+        self._statistics = sizes.statistics
         self._catalog = catalog
         self._shares = {name: self._share(node) for name, node in pattern.nodes.items()}
         walks = [variable for each in pattern.walks for variable in (each.source, each.target)]
@@ -144,7 +131,7 @@ class Costs:
         self._ends = {
             each
             for each in counted.intersection(pattern.nodes).difference(tested)
-            if walks.count(each) == 1 and self._shares[each] == 1.0
+            if walks.count(each) == 1 and not pattern.nodes[each].filters
         }
 
     def better_than(self, usual: Sequence[Choice]) -> Sequence[Choice]:
@@ -218,24 +205,33 @@ class Costs:
 
     def _walked(self, order: _Order, walk: Expand | ExpandAny) -> _Order:
         is_forward = walk.source in order.bound
-        far = walk.target if is_forward else walk.source
-        degree = self._reached(walk, far, is_forward=is_forward)
+        near, far = (walk.source, walk.target) if is_forward else (walk.target, walk.source)
+        degree = self._reached(order, walk, near, far, is_forward=is_forward)
         share = 1.0
         for each in walk.filters:
             share *= _share_of(each)
         if far in order.bound:
             is_search = (walk.hops_low, walk.hops_high) != (1, 1)
             made = order.rows * (degree if is_search else 1.0)
+            degree *= self._pulled_back(order, walk, far, is_forward=is_forward)
             rows = order.rows * min(1.0, degree / max(1.0, self._count(far))) * share
         else:
             made = order.rows * degree
             rows = made * self._shares.get(far, 1.0) * share
         at = next(each for each in order.left if self._pattern.walks[each] == walk)
         more = {far} if walk.edge_variable is None else {far, walk.edge_variable}
-        left = order.left - {at}
-        return replace(
-            order, rows=rows, cost=order.cost + made, bound=order.bound | more, left=left
-        )
+        met = order.met + self._meetings(walk, near, far, is_forward=is_forward)
+        left, bound = order.left - {at}, order.bound | more
+        return replace(order, rows=rows, cost=order.cost + made, bound=bound, left=left, met=met)
+
+    def _meetings(
+        self, walk: Expand | ExpandAny, near: str, far: str, *, is_forward: bool
+    ) -> tuple[tuple[str, Departure], ...]:
+        """What one edge says of its ends; a walk over several types or hops says too little."""
+        departures = departures_of(walk, is_forward=is_forward)
+        if len(departures) > 1 or (walk.hops_low, walk.hops_high) != (1, 1):
+            return ()
+        return (near, departures[0]), (far, departures[0].reversed())
 
     def _are_only_counted(self, choices: Sequence[Choice], bound: frozenset[str]) -> bool:
         """Does the engine multiply by the degrees of these walks instead of walking them?"""
@@ -260,15 +256,27 @@ class Costs:
 
     def _share(self, node: PatternNode) -> float:
         access = node.access(self._catalog)
+        count = max(1.0, self._nodes(node.types))
         if access is Access.KEY:
-            return 1.0 / max(1.0, self._nodes(node.types))
-        return SELECTIVITY[access]
+            return 1.0 / count
+        known = [self._share_known(node, each) for each in node.filters]
+        share = 1.0
+        for each in known:
+            share *= 1.0 if each is None else each
+        guessed = SELECTIVITY[access] if None in known else 1.0
+        return max(min(share, guessed), 1.0 / count)
 
-    def _reached(self, walk: Expand | ExpandAny, far: str, *, is_forward: bool) -> float:
+    def _share_known(self, node: PatternNode, condition: Condition) -> float | None:
+        shares = [self._statistics.share(each, condition) for each in node.types]
+        return None if None in shares else max(each for each in shares if each is not None)
+
+    def _reached(
+        self, order: _Order, walk: Expand | ExpandAny, near: str, far: str, *, is_forward: bool
+    ) -> float:
         """How many nodes a walk from one node arrives at, on average."""
         degree = sum(
-            self._degree(edge, direction if is_forward else direction.reversed())
-            for edge, direction in edges_of(walk)
+            self._statistics.degree(each, self._mean(each), order.met_by(near))
+            for each in departures_of(walk, is_forward=is_forward)
         )
         if walk.hops_high == 1:
             return degree
@@ -276,12 +284,22 @@ class Costs:
         found = sum(degree**hop for hop in range(walk.hops_low, hops + 1))
         return min(found, max(1.0, self._count(far)))
 
-    def _degree(self, name: str, direction: Direction) -> float:
-        edge = self._catalog.edge(name)
-        assert edge is not None, name
+    def _pulled_back(
+        self, order: _Order, walk: Expand | ExpandAny, far: str, *, is_forward: bool
+    ) -> float:
+        """How many times more often than any node the bound far end is at the end of an edge."""
+        departures = departures_of(walk, is_forward=not is_forward)
+        usual = sum(map(self._mean, departures))
+        met = list(order.met_by(far))
+        found = sum(self._statistics.degree(each, self._mean(each), met) for each in departures)
+        return found / usual if usual else 1.0
+
+    def _mean(self, departure: Departure) -> float:
+        edge = self._catalog.edge(departure.edge)
+        assert edge is not None, departure
         count = self._rows.get(edge.table_key, 0.0)
         out, into = (count / max(1.0, self._nodes([each])) for each in (edge.source, edge.target))
-        match direction:
+        match departure.direction:
             case Direction.OUT:
                 return out
             case Direction.IN:
@@ -289,13 +307,7 @@ class Costs:
             case Direction.BOTH:
                 return out + into
             case _:
-                assert_never(direction)
-
-
-def edges_of(walk: Expand | ExpandAny) -> list[tuple[str, Direction]]:
-    if isinstance(walk, ExpandAny):
-        return [(each.edge, each.direction) for each in walk.ways]
-    return [(walk.edge, walk.direction)]
+                assert_never(departure.direction)
 
 
 def _share_of(condition: Condition) -> float:
@@ -307,34 +319,6 @@ def _share_of(condition: Condition) -> float:
             return SELECTIVITY[Access.EQUALITY]
         case _:
             return SELECTIVITY[Access.CONDITION]
-
-
-def tables_of(query: Read, catalog: Catalog) -> tuple[TableKey, ...]:
-    """The tables whose sizes an order of this query depends on; none if it has no other order."""
-    found: set[TableKey] = set()
-    for part in query.parts:
-        walks = list(_walks_in(part.steps))
-        if len(walks) < ORDERED_WALKS_MIN:
-            continue
-        found |= {table_key("node", each) for walk in walks for each in reached_types(walk)}
-        for name in {name for walk in walks for name, _ in edges_of(walk)}:
-            edge = catalog.edge(name)
-            assert edge is not None, name
-            ends = [table_key("node", each) for each in (edge.source, edge.target)]
-            found |= {edge.table_key, *ends}
-    return tuple(sorted(found))
-
-
-def reached_types(walk: Expand | ExpandAny) -> tuple[str, ...]:
-    return (walk.target_type,) if isinstance(walk, Expand) else walk.target_types
-
-
-def _walks_in(steps: Sequence[Step]) -> Iterator[Expand | ExpandAny]:
-    for step in steps:
-        if isinstance(step, Expand | ExpandAny):
-            yield step
-        elif isinstance(step, Without | Within | Measured | Optionally):
-            yield from _walks_in(step.steps)
 
 
 def counted_variables(query: Read) -> frozenset[str]:

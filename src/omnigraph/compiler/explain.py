@@ -4,7 +4,7 @@ The last operator stands on top; what it reads from hangs below it. Rows flow up
 operator stand its conditions, the columns it hands on, and the access path it expects to use.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 from omnigraph.catalog.model import WantedIndexKind
@@ -19,6 +19,8 @@ from omnigraph.compiler.phrases import (
     variable_text,
     variables_text,
 )
+from omnigraph.compiler.scope import operands_of
+from omnigraph.compiler.statistics import Statistics
 
 OperatorComment = Callable[[plan.Operator], str]
 """What to say about an operator beside its own line; perhaps nothing."""
@@ -290,6 +292,32 @@ def _count(count: plan.Count) -> str:
 def _column_text(column: plan.Column | plan.GroupColumn) -> str:
     text = expression_text(column.expression)
     return text if text in (f"${column.name}", column.name) else f"{text} as {column.name}"
+
+
+# ── statistics ────────────────────────────────────────────────────────────────────────────────────
+
+
+def known_of(root: plan.Operator, statistics: Statistics) -> str:
+    """The statistics that speak of a plan."""
+    edges: set[str] = set()
+    properties: set[tuple[str, str]] = set()
+    for each in plan.operators_in(root):
+        match each:
+            case plan.NodeScan(kind, _, filters) | plan.KeyLookup(kind, _, _, filters):
+                properties.update(_tested(kind, filters))
+            case plan.Expand():
+                edges.add(each.edge)
+                properties.update(_tested(each.target_type, each.filters))
+            case plan.ExpandAny():
+                edges.update(each.edges)
+            case _:
+                pass
+    return statistics.known_of(edges, properties)
+
+
+def _tested(kind: str, conditions: Sequence[ir.Condition]) -> Iterator[tuple[str, str]]:
+    operands = [operand for each in conditions for operand in operands_of(each)]
+    return ((kind, each.name) for each in operands if isinstance(each, ir.PropertyOf))
 
 
 # ── statements ───────────────────────────────────────────────────────────────────────────────────

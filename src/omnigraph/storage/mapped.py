@@ -28,6 +28,9 @@ from omnigraph.storage.layout import MAPPED, branch_folder, version_file
 Array: TypeAlias = "pa.Array[Any]"
 
 MARK: Final = b"omnigraph-map-1\n"
+OF_GRAPH: Final = "graph"
+"""The folder of what belongs to no state of a table. It never goes stale."""
+
 BYTES_MAX: Final = 1 << 30
 """Larger arrays are not kept: the checksum reads the whole file."""
 
@@ -52,6 +55,14 @@ class MappedFiles:
 
     def has(self, folder: str, name: str) -> bool:
         return bool(folder) and os.path.exists(self._path(folder, name))  # noqa: PTH110 - any name
+
+    def stamp(self, folder: str, name: str) -> object:
+        """Tells one file from a later one of the same name; None if there is none."""
+        try:
+            found = self._path(folder, name).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def read(self, folder: str, name: str) -> Mapping[str, Array] | None:
         """The arrays of a file, without a copy; None if there is no such file, or a bad one."""
@@ -113,7 +124,7 @@ class MappedFiles:
         found: dict[str, int] = {}
         with suppress(OSError):
             for folder in os.scandir(self.root / MAPPED):
-                if folder.name not in folders:
+                if folder.name not in folders and folder.name != OF_GRAPH:
                     files = Path(folder.path).glob("*")
                     found[folder.name] = sum(each.stat().st_size for each in files)
         return found

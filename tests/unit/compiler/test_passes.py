@@ -8,7 +8,6 @@ import pytest
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Key, NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.compile import compile_tree
-from omnigraph.compiler.costs import Sizes
 from omnigraph.compiler.ir import (
     ALWAYS,
     F64,
@@ -43,6 +42,7 @@ from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
 from omnigraph.compiler.passes.prune_columns import prune_columns
 from omnigraph.compiler.passes.push_filters import push_filters
+from omnigraph.compiler.sizes import Sizes
 from omnigraph.ids import table_key
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source

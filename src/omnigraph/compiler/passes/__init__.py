@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.costs import Sizes
 from omnigraph.compiler.ir import Read
 from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
 from omnigraph.compiler.passes.prune_columns import prune_columns
 from omnigraph.compiler.passes.push_filters import push_filters
 from omnigraph.compiler.passes.push_negations import push_negations
+from omnigraph.compiler.sizes import Sizes
 
 Pass = Callable[[Read, Catalog], Read]
 Watcher = Callable[[str, Read], None]

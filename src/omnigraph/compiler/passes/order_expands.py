@@ -24,11 +24,8 @@ from omnigraph.compiler.costs import (
     Choice,
     Costs,
     PatternNode,
-    Sizes,
     WalkPattern,
     counted_variables,
-    edges_of,
-    reached_types,
 )
 from omnigraph.compiler.ir import (
     Binder,
@@ -56,6 +53,7 @@ from omnigraph.compiler.scope import (
     selected_by_rank,
     variables_of,
 )
+from omnigraph.compiler.sizes import Sizes, edges_of, reached_types
 
 Block = Without | Within | Measured | Optionally
 

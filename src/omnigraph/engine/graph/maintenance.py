@@ -61,7 +61,7 @@ class GraphMaintenance(OpenGraph):
         message: str | None = None,
         rewriter_for: RewriterFactory | None = None,
     ) -> OptimizeResult:
-        """Compact small fragments, and bring the indexes and the mapped files up to date.
+        """Compact small fragments, and bring indexes, mapped files and statistics up to date.
 
         Removes nothing.
 
@@ -69,6 +69,7 @@ class GraphMaintenance(OpenGraph):
         """
         from omnigraph.engine.maintain.mapping import map_tables
         from omnigraph.engine.maintain.optimize import OptimizeRequest, optimize
+        from omnigraph.engine.maintain.statistics import keep_statistics
         from omnigraph.engine.schema.rewriting import in_process
 
         self._check_signer(actor, message)
@@ -77,6 +78,8 @@ class GraphMaintenance(OpenGraph):
         catalog = self.active_schema().catalog
         result = optimize(self._context, catalog, request, rewriter_for or in_process)
         map_tables(lambda: self._view_apart(branch), self._stores.mapped)
+        if branch == MAIN:  # the branches that start from it have graphs of a like shape
+            keep_statistics(self._stores.mapped, lambda: self._view_apart(branch))
         return result
 
     def _view_apart(self, branch: BranchName) -> View:

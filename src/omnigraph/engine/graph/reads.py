@@ -130,16 +130,7 @@ class GraphReads(OpenGraph):
         """
         with time_limit(timeout):
             view, catalog = self._see(target)
-            now_ms = self._stores.effects.now_ms()
-            bound = bind_query(
-                source,
-                catalog,
-                view.snapshot,
-                name=name,
-                params=params,
-                now_ms=now_ms,
-                binding=binding,
-            )
+            bound = self._bind(source, catalog, view, name, params, binding=binding)
             return self._reader.execute(bound, catalog, view)
 
     def compile(self, source: Source, *, name: str | None = None) -> tuple[PreparedQuery, str]:
@@ -164,8 +155,7 @@ class GraphReads(OpenGraph):
         Raises what `query` raises before any table is read.
         """
         view, catalog = self._see(target)
-        now_ms = self._stores.effects.now_ms()
-        bound = bind_query(source, catalog, view.snapshot, name=name, params=params, now_ms=now_ms)
+        bound = self._bind(source, catalog, view, name, params)
         return bound, self._reader.prepare(bound, catalog, view)
 
     def view(self, target: Target = NOW_ON_MAIN) -> View:
@@ -187,12 +177,32 @@ class GraphReads(OpenGraph):
         with time_limit(timeout):
             view, catalog = self._see(target)
             if not analyze:
-                return explain_query(source, catalog, view.snapshot, name=name)
-            now_ms = self._stores.effects.now_ms()
-            bound = bind_query(
-                source, catalog, view.snapshot, name=name, params=params, now_ms=now_ms
-            )
+                statistics = self._reader.statistics
+                return explain_query(source, catalog, view.snapshot, statistics, name=name)
+            bound = self._bind(source, catalog, view, name, params)
             return self._reader.analyze(bound, catalog, view)
+
+    def _bind(
+        self,
+        source: Source | PreparedQuery,
+        catalog: Catalog,
+        view: ReadView,
+        name: str | None,
+        params: object,
+        *,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
+    ) -> BoundQuery:
+        """A read of this instant, with its parameters."""
+        return bind_query(
+            source,
+            catalog,
+            view.snapshot,
+            name=name,
+            params=params,
+            now_ms=self._stores.effects.now_ms(),
+            statistics=self._reader.statistics,
+            binding=binding,
+        )
 
     def find(self, type_name: str, identity: str, target: Target = NOW_ON_MAIN) -> QueryResult:
         """One node or edge by id; no row if there is none. Raises TypeUnknown, …"""

@@ -16,6 +16,7 @@ from omnigraph.engine.query.reading import Reader
 from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.search.provider import GraphEmbedder, search_provider
 from omnigraph.engine.settings import DEFAULTS, Settings
+from omnigraph.engine.tables.statistics import KeptStatistics
 from omnigraph.errors import Forbidden, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey, is_encodable
 from omnigraph.storage.layout import Root
@@ -79,6 +80,7 @@ class OpenGraph:
             stores,
             settings,
             TableCache(settings.query_cache_bytes_max),
+            KeptStatistics(stores.mapped),
             search_provider(
                 embedder,
                 kept_bytes_max=settings.query_cache_bytes_max // 4,

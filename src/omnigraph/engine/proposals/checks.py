@@ -37,7 +37,13 @@ class CheckRun:
         try:
             with stage(f"checking {name}"):
                 bound = bind_query(
-                    source, self.catalog, view.snapshot, name=name, params={}, now_ms=self.now_ms
+                    source,
+                    self.catalog,
+                    view.snapshot,
+                    name=name,
+                    params={},
+                    now_ms=self.now_ms,
+                    statistics=self.reader.statistics,
                 )
                 return self._result(name, len(self.reader.execute(bound, self.catalog, view)))
         except (InputError, NotFoundError) as error:

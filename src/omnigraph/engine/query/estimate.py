@@ -1,9 +1,9 @@
 """How many rows each operator of a plan is expected to yield.
 
-Expectations come from what is known without reading: the row counts of tables, and of what the
-cache holds the degrees of nodes and the values of columns. A filter is tried on a sample of a
-column. A walk from nodes that another walk reached multiplies by the degree of the nodes as often
-as they are reached, since walks lead to nodes with many neighbours. An expectation decides nothing.
+Expectations come from what is known without reading: the row counts of tables, the degrees and
+values that the cache holds, and else the statistics of the graph. A filter is tried on a sample of
+a column. A walk multiplies by the degree of its nodes as often as other walks lead to them, since
+walks lead to nodes with many neighbours. An expectation decides nothing.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,16 +11,20 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import variables_of
-from omnigraph.engine.query.csr import Edges, Starts
+from omnigraph.compiler.statistics import UNKNOWN, Departure, Statistics
+from omnigraph.engine.query.csr import Edges
 from omnigraph.engine.query.execution import Execution, columns_of
 from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.rows import ResidentRows
 from omnigraph.engine.query.view import EdgeView, TableView
+
+Weights = npt.NDArray[np.float64]
 
 SAMPLED: Final = 1_024
 """So many rows of a column are tried against a filter."""
@@ -37,10 +41,13 @@ class Estimator:
     """The expectations for one execution, before it runs."""
 
     execution: Execution
+    statistics: Statistics = UNKNOWN
     _rows: dict[int, float] = field(default_factory=dict)
     _tables: dict[str, TableView] = field(default_factory=dict)
-    _arrivals: dict[str, Starts] = field(default_factory=dict)
-    """For a variable that a walk binds: how often the walk arrives at each node."""
+    _weights: dict[str, Weights] = field(default_factory=dict)
+    """For a variable at the ends of walks: how often these meet at each node."""
+    _met: dict[str, tuple[Departure, ...]] = field(default_factory=dict)
+    """And by which departures they leave it."""
 
     def expect(self, root: plan.Operator) -> "dict[int, float]":
         """The expected rows by the identity of the operator."""
@@ -65,7 +72,7 @@ class Estimator:
             case plan.Either(_, parts):
                 return sum(self._expect(each, given) for each in parts)
             case plan.Stage(below, carried):
-                self._rows |= Estimator(self.execution.apart()).expect(below)
+                self._rows |= self._apart().expect(below)
                 for each in carried:
                     if len(each.types) == 1:
                         find = (
@@ -102,7 +109,7 @@ class Estimator:
             case plan.TopRanked(below) | plan.Sort(below) | plan.SortColumns(below):
                 return self._expect(below, given)
             case plan.Union(left, right):
-                self._rows |= Estimator(self.execution.apart()).expect(right)
+                self._rows |= self._apart().expect(right)
                 return self._expect(left, given) + self._rows[id(right)]
             case plan.FilterColumns(below, conditions):
                 return self._expect(below, given) * RANGE_SHARE ** len(conditions)
@@ -123,6 +130,9 @@ class Estimator:
             case _:
                 assert_never(operator)
 
+    def _apart(self) -> "Estimator":
+        return Estimator(self.execution.apart(), self.statistics)
+
     def _bind(self, variable: str, table: TableView) -> TableView:
         self._tables[variable] = self.execution.bind(variable, table)
         return table
@@ -138,28 +148,51 @@ class Estimator:
         near, far = (target, source) if is_back else (source, target)
         if operator.mode is plan.WalkMode.NOTHING:
             return 0.0
-        known = view.cache.find(("edges", EdgeView(edges, source, target, near).key))
-        sides = 2 if operator.direction is ir.Direction.BOTH else 1
-        degree = sides * edges.row_count / max(1, near.row_count)
-        if isinstance(known, Edges):
-            degree = self._degree(operator.source, known.degrees(operator.direction))
+        found = view.cache.find(("edges", EdgeView(edges, source, target, near).key))
+        known = found if isinstance(found, Edges) else None
+        leaving = Departure(operator.edge, operator.direction)
+        degree = self._degree(operator.source, leaving, known, near, edges)
+        back = self._degree(operator.target, leaving.reversed(), known, far, edges)
+        usual = _mean(leaving.reversed(), far, edges)
+        self._meet(operator.source, leaving, known)
+        self._meet(operator.target, leaving.reversed(), known)
         if operator.edge_variable is not None:
             self._bind(operator.edge_variable, edges)
         if operator.closes:
-            return rows * min(1.0, degree / max(1, far.row_count)) * self._share(operator.filters)
+            met = degree * (back / usual if usual else 1.0) / max(1, far.row_count)
+            return rows * min(1.0, met) * self._share(operator.filters)
         self._bind(operator.target, far)
-        if isinstance(known, Edges):
-            self._arrivals[operator.target] = known.degrees(operator.direction.reversed())
         if operator.mode is plan.WalkMode.SEARCH:
             degree = self._reached(operator, degree, far.row_count)
         return rows * degree * self._share(operator.filters)
 
-    def _degree(self, variable: str, degrees: Starts) -> float:
-        """The mean degree of the nodes of a variable, as often as they are reached."""
-        arrivals = self._arrivals.get(variable)
-        if arrivals is None or len(arrivals) != len(degrees) or not arrivals.sum():
+    def _degree(
+        self,
+        variable: str,
+        leaving: Departure,
+        known: Edges | None,
+        near: TableView,
+        edges: TableView,
+    ) -> float:
+        """The mean degree of the nodes of a variable, as often as rows bind them."""
+        if known is None:
+            met = self._met.get(variable, ())
+            return self.statistics.degree(leaving, _mean(leaving, near, edges), met)
+        degrees = known.degrees(leaving.direction)
+        weights = self._weights.get(variable)
+        if weights is None or len(weights) != len(degrees) or not weights.sum():
             return float(degrees.mean()) if len(degrees) else 0.0
-        return float(np.dot(arrivals, degrees) / arrivals.sum())
+        return float(np.dot(weights, degrees) / weights.sum())
+
+    def _meet(self, variable: str, leaving: Departure, known: Edges | None) -> None:
+        """From now on, nodes with many edges of this departure have more rows."""
+        self._met[variable] = (*self._met.get(variable, ()), leaving)
+        if known is not None:
+            degrees = known.degrees(leaving.direction).astype(np.float64)
+            weights = self._weights.get(variable)
+            if weights is not None and len(weights) == len(degrees):
+                degrees *= weights
+            self._weights[variable] = degrees
 
     def _reached(self, operator: plan.Expand, degree: float, nodes: int) -> float:
         hops = min(HOPS_MAX, self.execution.hops_high(operator))
@@ -182,6 +215,9 @@ class Estimator:
             tried = self._try(variable, condition)
             if tried is not None:
                 return tried
+            known = self._share_known(variable, condition)
+            if known is not None:
+                return known
         match condition:
             case ir.Compare(ir.IdOf(), ir.Comparator.NE, _):
                 return 1.0
@@ -201,6 +237,12 @@ class Estimator:
         frame = Frame(len(at), {variable: Bound(table.resident, at)})
         passed = self.execution.keep((condition,), frame).count
         return max(passed, 0.5) / len(at)
+
+    def _share_known(self, variable: str, condition: ir.Condition) -> float | None:
+        table = self._tables.get(variable)
+        if table is None:
+            return None
+        return self.statistics.share(table.type.name, condition, self.execution.value_of)
 
     # groups
 
@@ -223,10 +265,16 @@ class Estimator:
             case ir.PropertyOf(variable, name) if variable in self._tables:
                 table = self._tables[variable]
                 if not table.is_resident((name,)):
-                    return float(max(1, table.row_count))
+                    known = self.statistics.values.get((table.type.name, name))
+                    return float(max(1, table.row_count if known is None else known.distinct))
                 return float(max(1, _distinct_values(table.resident, name)))
             case _:
                 return 1.0 / EQUAL_SHARE
+
+
+def _mean(leaving: Departure, near: TableView, edges: TableView) -> float:
+    sides = 2 if leaving.direction is ir.Direction.BOTH else 1
+    return sides * edges.row_count / max(1, near.row_count)
 
 
 def _distinct_values(rows: ResidentRows, name: str) -> int:

@@ -17,7 +17,7 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import CompiledQuery, arrange, compile_query
-from omnigraph.compiler.explain import explain
+from omnigraph.compiler.explain import explain, known_of
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
@@ -31,6 +31,7 @@ from omnigraph.engine.search.provider import WITHOUT_EMBEDDER, SearchProvider
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import ON_READ
+from omnigraph.engine.tables.statistics import KeptStatistics
 from omnigraph.errors import NotARead
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.lang.source import Source
@@ -70,22 +71,26 @@ class PreparedQuery:
         self._compiled = catalog, compiled
         return compiled
 
-    def plan(self, compiled: CompiledQuery, catalog: Catalog, pins: Pins) -> plan.ReadPlan:
+    def plan(
+        self, compiled: CompiledQuery, catalog: Catalog, pins: Pins, statistics: KeptStatistics
+    ) -> plan.ReadPlan:
         held = self._planned
         if held is not None and held[0] is compiled and held[1] is pins:
             return held[2]
-        planned = plan_for(compiled, catalog, pins)
+        planned = plan_for(compiled, catalog, pins, statistics)
         self._planned = compiled, pins, planned
         return planned
 
 
-def plan_for(compiled: CompiledQuery, catalog: Catalog, pins: Pins) -> plan.ReadPlan:
+def plan_for(
+    compiled: CompiledQuery, catalog: Catalog, pins: Pins, statistics: KeptStatistics
+) -> plan.ReadPlan:
     """The plan for the tables of a snapshot. Raises NotARead."""
 
     def row_count(key: TableKey) -> int:
         return pins[key].row_count if key in pins else 0
 
-    found = arrange(compiled, catalog, row_count)
+    found = arrange(compiled, catalog, row_count, lambda: statistics.at(pins))
     if not isinstance(found, plan.ReadPlan):
         raise NotARead(compiled.name)
     return found
@@ -99,15 +104,16 @@ def bind_query(
     name: str | None,
     params: object,
     now_ms: int,
+    statistics: KeptStatistics,
     binding: IntegerEncoding = IntegerEncoding.NATIVE,
 ) -> BoundQuery:
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
     if isinstance(source, PreparedQuery):
         compiled = source.compiled(catalog)
-        planned = source.plan(compiled, catalog, snapshot.pins)
+        planned = source.plan(compiled, catalog, snapshot.pins, statistics)
     else:
         compiled = compile_query(source, catalog, name=name)
-        planned = plan_for(compiled, catalog, snapshot.pins)
+        planned = plan_for(compiled, catalog, snapshot.pins, statistics)
     values = bind(compiled.parameters, params, binding)
     return BoundQuery(planned, {NOW_PARAMETER: now_ms, **values})
 
@@ -128,6 +134,7 @@ class Reader:
     stores: Stores
     settings: Settings
     cache: TableCache
+    statistics: KeptStatistics
     search: SearchProvider = WITHOUT_EMBEDDER
 
     def analyze(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> "Explanation":
@@ -136,11 +143,13 @@ class Reader:
         from omnigraph.engine.query.estimate import Estimator  # noqa: PLC0415
 
         read = query.plan
-        expected = Estimator(self.prepare(query, catalog, seen)).expect(read.root)
+        statistics = self.statistics.at(seen.snapshot.pins)
+        expected = Estimator(self.prepare(query, catalog, seen), statistics).expect(read.root)
         profile = Profile(expected)
         result = self.execute(query, catalog, seen, profile)
         steps = tuple(profile.documents(read))
-        return Explanation(read.name, profile.text(read), steps, len(result))
+        text = f"{profile.text(read)}\nexpected from: {known_of(read.root, statistics)}"
+        return Explanation(read.name, text, steps, len(result))
 
     def execute(
         self, query: BoundQuery, catalog: Catalog, seen: ReadView, profile: Profile | None = None
@@ -211,12 +220,18 @@ class Explanation:
 
 
 def explain_query(
-    source: Source, catalog: Catalog, snapshot: ManifestSnapshot, *, name: str | None
+    source: Source,
+    catalog: Catalog,
+    snapshot: ManifestSnapshot,
+    statistics: KeptStatistics,
+    *,
+    name: str | None,
 ) -> Explanation:
     """The plan of a read or a mutation, without running it. Raises QueryInvalid, QueryNotFound."""
     compiled = compile_query(source, catalog, name=name)
-    is_read = isinstance(compiled.plan, plan.ReadPlan)
-    planned = plan_for(compiled, catalog, snapshot.pins) if is_read else compiled.plan
+    planned: plan.Plan = compiled.plan
+    if isinstance(planned, plan.ReadPlan):
+        planned = plan_for(compiled, catalog, snapshot.pins, statistics)
     return Explanation(compiled.name, explain(planned))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.statistics import UNKNOWN, Degrees, Departure, Statistics, Values
+from omnigraph.jsontext import read_json
 from omnigraph.storage.mapped import OF_GRAPH, MappedFiles
 
 NAME: Final = "statistics"
@@ -44,7 +45,7 @@ def read(mapped: MappedFiles) -> tuple[str, Statistics] | None:
     """What the statistics were made of, and these; None if there are none that can be read."""
     try:
         arrays = mapped.read(OF_GRAPH, NAME) or {}
-        document = json.loads(str(arrays[NAME][0]))
+        document = read_json(str(arrays[NAME][0]))
         if document["format"] != FORMAT:
             return None
         return str(document["made_of"]), _decode(document)

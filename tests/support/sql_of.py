@@ -254,6 +254,8 @@ class _Steps:
                 return self._add_stage(step)
             case ir.Where(condition):
                 return self._keep((condition,), rows)
+            case ir.EachPath():
+                raise Unsayable
             case _:
                 return self._add_block(step, rows)
 

@@ -30,9 +30,9 @@ _STORED_WIDTH = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
 def derive_id(type_: NodeType | EdgeType, values: Mapping[str, KeyValue]) -> str:
     """The id of a row of a keyed type. Raises `KeyInvalid` if a member has no key text."""
     assert type_.key, "a type without a key gets its ids from elsewhere"
+    if len(type_.key) == 1:
+        return _member_text(type_, type_.key[0], values.get(type_.key[0]))
     texts = [_member_text(type_, name, values.get(name)) for name in type_.key]
-    if len(texts) == 1:
-        return texts[0]
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -48,6 +48,8 @@ def _member_text(type_: NodeType | EdgeType, name: str, value: KeyValue) -> str:
     member = type_.find(name)
     assert member is not None or name in ENDS, "the members of a key are properties or ends"
     declared = _END if member is None else member.type
+    if type(value) is str and value.isascii() and declared.is_string:
+        return value
     text = _find_text(value, declared)
     if text is None:
         raise KeyInvalid(f"{type_.name}.{spelling_of(name)}", declared=str(declared), value=value)

@@ -636,6 +636,11 @@ class Parameter:
     is_fraction: bool = False
     """It is the fraction of a `percentile`: a value beyond 0 and 1 is refused when it is bound."""
 
+    @property
+    def is_plain_text(self) -> bool:
+        """Does any text that can be encoded fit?"""
+        return self.type.base is Scalar.STRING and not (self.type.is_list or self.is_pattern)
+
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -71,6 +71,8 @@ def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Intege
         value = given.get(parameter.name)
         if value is None:
             return _fit_null(parameter)
+        if type(value) is str and value.isascii() and parameter.is_plain_text:
+            return value
         return _fit_use(_fit(value, parameter.type, mode), parameter)
     except Misfit as misfit:
         declared, reason = str(parameter.type), str(misfit)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def is_table(given: object) -> bool:
@@ -49,6 +51,8 @@ def plain(value: object) -> object:
 
 def plain_params(params: Mapping[str, object] | None) -> dict[str, object] | None:
     """The parameters of a query; what is no mapping is left to those who check it."""
+    if type(params) is dict and _PLAIN.issuperset(map(type, params.values())):
+        return params
     return cast("dict[str, object] | None", plain(params))
 
 

@@ -8,6 +8,7 @@ the newest base of each branch, and asks the store only whether a newer version 
 2. The list of branches decides whether a branch exists, never an error while opening it.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
@@ -157,7 +158,8 @@ class Bases:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._known: LRUCache[BranchName, Base] = LRUCache(BASES_KEPT_MAX)
+        self._known: OrderedDict[BranchName, Base] = OrderedDict()
+        """The least recently used first."""
         self._lock = Lock()
         self._reading: LRUCache[BranchName, Lock] = LRUCache(BASES_KEPT_MAX)
         """If several threads see a branch move, one reads the new version and the others wait."""
@@ -204,7 +206,10 @@ class Bases:
     def known(self, branch: BranchName) -> Base | None:
         """The cached base, without I/O."""
         with self._lock:
-            return self._known.get(branch)
+            known = self._known.get(branch)
+            if known is not None:
+                self._known.move_to_end(branch)
+            return known
 
     def _cache(self, base: Base) -> Base:
         self.remember(base)
@@ -221,6 +226,9 @@ class Bases:
                 or known.handle.version <= base.handle.version
             ):
                 self._known[branch] = base
+                self._known.move_to_end(branch)
+                while len(self._known) > BASES_KEPT_MAX:
+                    self._known.popitem(last=False)
 
     def forget(self, branch: BranchName) -> None:
         with self._lock:

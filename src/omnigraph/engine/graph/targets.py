@@ -6,11 +6,11 @@ Resolving a branch as it is now costs one probe of its manifest.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest import branches
-from omnigraph.commit.manifest.base import Base, Bases, find_incarnation
+from omnigraph.commit.manifest.base import BASES_KEPT_MAX, Base, Bases, find_incarnation
 from omnigraph.commit.manifest.commit_tags import read_tag
 from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.snapshot import (
@@ -36,6 +36,8 @@ class TargetResolver:
     stores: Stores
     bases: Bases
     schemas: SchemaCache
+    _seen: dict[BranchName, tuple[Base, ReadView]] = field(default_factory=dict, repr=False)
+    """The last view of each branch. As long as its base is the newest, the view is the same."""
 
     def branch_of(self, target: Target) -> BranchName:
         """The branch whose policy decides about a read. Raises CommitNotFound."""
@@ -68,7 +70,16 @@ class TargetResolver:
             view = self.view(target)
             return view, self.catalog_at(view.snapshot)
         base = self.bases.current(target.branch)
-        return self._view_now(base), self.schemas.for_manifest(base.manifest).catalog
+        found = self._seen.get(target.branch)
+        view = found[1] if found is not None and found[0] is base else self._see_now(base)
+        return view, self.schemas.for_manifest(base.manifest).catalog
+
+    def _see_now(self, base: Base) -> ReadView:
+        if len(self._seen) >= BASES_KEPT_MAX:
+            self._seen.clear()
+        view = self._view_now(base)
+        self._seen[base.manifest.branch] = base, view
+        return view
 
     def view(self, target: Target) -> ReadView:
         """Raises BranchNotFound, CommitNotFound, VersionNotFound, NothingYet."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 from omnigraph.jsontext import read_json
 from omnigraph.storage import layout
 from omnigraph.storage.lance.old_blobs import blob_columns, mend
-from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.lance.store import LanceHandle, LanceStore, branch_uri, translating
 from omnigraph.storage.lance.table_files import name_of
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -32,6 +33,11 @@ from omnigraph.storage.tables import (
 
 _PROBE_STEPS_MAX: Final = 64
 """Beyond this many missing versions, one listing is faster."""
+
+_PROBES_KEPT_MAX: Final = 1_024
+"""For so many tables a probe neither builds a path nor parses a hint that it has seen."""
+
+_HINT_BYTES_MAX: Final = 4_096
 
 _DENSE_SHARE: Final = 16
 """If more than one row in 16 of a fragment is wanted, reading all rows is faster."""
@@ -201,14 +207,22 @@ def probe(store: LanceStore, handle: LanceHandle) -> int:
     """
     if store.root.is_local:
         # Every read does this: no paths are parsed, and no error passes through.
-        folder = store.uri(handle.ref)
+        root, path, branch = store.root.uri, handle.ref.path, handle.ref.branch
         for version in range(handle.version, handle.version + _PROBE_STEPS_MAX):
-            if not _exists(f"{folder}/{layout.version_file(version + 1)}"):
-                if _hinted(folder) <= version:
+            next_file, hint_file = _probed_files(root, path, branch, version)
+            if not _exists(next_file):
+                if _hinted(hint_file) <= version:
                     return version
                 break
     with translating(handle.ref, "probe"):
         return handle.dataset.latest_version
+
+
+@lru_cache(maxsize=_PROBES_KEPT_MAX)
+def _probed_files(root: str, path: str, branch: str | None, version: int) -> tuple[str, str]:
+    """The file of the next version, and the hint."""
+    folder = branch_uri(root, path, branch)
+    return f"{folder}/{layout.version_file(version + 1)}", f"{folder}/{layout.VERSION_HINT}"
 
 
 def _exists(path: str) -> bool:
@@ -222,12 +236,24 @@ def _exists(path: str) -> bool:
     return True
 
 
-def _hinted(folder: str) -> int:
+def _hinted(file: str) -> int:
     """The newest version in Lance's hint; 0 if the hint is missing or being written."""
     try:
-        with open(f"{folder}/{layout.VERSION_HINT}", "rb", buffering=0) as file:  # noqa: PTH123
-            found = read_json(file.read())["version"]
-    except (OSError, ValueError, KeyError, TypeError):
+        opened = os.open(file, os.O_RDONLY)
+        try:
+            return _version_in(os.read(opened, _HINT_BYTES_MAX))
+        finally:
+            os.close(opened)
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=_PROBES_KEPT_MAX)
+def _version_in(hint: bytes) -> int:
+    """0 if the hint is not whole."""
+    try:
+        found = read_json(hint)["version"]
+    except (ValueError, KeyError, TypeError):
         return 0
     return found if isinstance(found, int) else 0
 

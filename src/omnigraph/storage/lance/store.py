@@ -95,9 +95,7 @@ class LanceStore:
 
     def uri(self, ref: TableRef) -> str:
         """The folder of a table on a branch, in the spelling that Lance expects."""
-        table = self.root.locate(ref.path)
-        folder = layout.branch_folder(ref.branch)
-        return f"{table}/{folder}" if folder else table
+        return branch_uri(self.root.uri, ref.path, ref.branch)
 
     @property
     def is_flushed(self) -> bool:
@@ -231,6 +229,12 @@ class LanceStore:
         folder = Path(self.uri(ref))
         below = Path(self.root.uri) if is_new_table else Path(self.root.locate(ref.path))
         waves.add([folder / file for file in files], below=below)
+
+
+def branch_uri(root: str, path: str, branch: str | None) -> str:
+    table = f"{root.rstrip('/')}/{path}"
+    folder = layout.branch_folder(branch)
+    return f"{table}/{folder}" if folder else table
 
 
 def unshared(handle: LanceHandle) -> LanceDataset:

@@ -1187,6 +1187,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/known.py",
+        (
+            "a walk at hand from one row yields one row",
+            "rows = None if stop - start == 1 else",
+            "rows = None if stop > start else",
+            "tests/properties/test_query_laws.py::test_every_way_of_running_a_read_answers_as_the_interpreter",
+        ),
+    ),
+    *_of(
+        "engine/query/table_cache.py",
+        (
+            "a view outlives what it holds on to",
+            "                self._items.move_to_end(key)\n        self._views.clear()\n",
+            "                self._items.move_to_end(key)\n",
+            "tests/unit/engine/query/test_table_cache.py::test_a_view_is_shared_until_an_entry_is_evicted",
+        ),
+    ),
+    *_of(
         "engine/query/neighbourhood.py",
         (
             "a walk never becomes wide",

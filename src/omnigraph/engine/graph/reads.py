@@ -193,11 +193,12 @@ class GraphReads(OpenGraph):
         binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> BoundQuery:
         """A read of this instant, with its parameters."""
+        if isinstance(source, Source):
+            source = self._reader.queries.of(source, name)
         return bind_query(
             source,
             catalog,
             view.snapshot,
-            name=name,
             params=params,
             now_ms=self._stores.effects.now_ms(),
             statistics=self._reader.statistics,

@@ -37,10 +37,9 @@ class CheckRun:
         try:
             with stage(f"checking {name}"):
                 bound = bind_query(
-                    source,
+                    self.reader.queries.of(source, name),
                     self.catalog,
                     view.snapshot,
-                    name=name,
                     params={},
                     now_ms=self.now_ms,
                     statistics=self.reader.statistics,

@@ -19,7 +19,7 @@ from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
 from omnigraph.compiler.scope import operands_in, variables_in
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.execution import Execution, schema_of
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.grouping import (
@@ -32,7 +32,7 @@ from omnigraph.engine.query.grouping import (
     sums,
     whole_sums,
 )
-from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
+from omnigraph.engine.query.rows import ID, UNBOUND, Ordinals, ResidentRows, Rows
 from omnigraph.engine.query.values import (
     as_plain,
     object_column,
@@ -88,15 +88,13 @@ class _Reduction:
     plain: set[ir.PropertyOf] = field(default_factory=set)
     """Keys that were first seen as text, and stay text."""
 
-    @property
-    def keys(self) -> list[ir.Operand | ir.ObjectOf]:
-        found = [each.expression for each in self.operator.columns]
-        return [each for each in found if not isinstance(each, ir.Aggregate)]
+    keys: list[ir.Operand | ir.ObjectOf] = field(init=False)
+    functions: list[ir.Aggregate] = field(init=False)
 
-    @property
-    def functions(self) -> list[ir.Aggregate]:
+    def __post_init__(self) -> None:
         found = [each.expression for each in self.operator.columns]
-        return [each for each in found if isinstance(each, ir.Aggregate)]
+        self.keys = [each for each in found if not isinstance(each, ir.Aggregate)]
+        self.functions = [each for each in found if isinstance(each, ir.Aggregate)]
 
     # rows in
 
@@ -207,7 +205,7 @@ class _Reduction:
     # columns out
 
     def finish(self) -> pa.Table:
-        schema = pa.schema([(each.name, arrow_type(each.type)) for each in self.operator.columns])
+        schema = schema_of(self.operator, self.execution)
         if not self.parts:
             if self.keys:
                 return schema.empty_table()
@@ -223,7 +221,8 @@ class _Reduction:
             for each in self.operator.columns
         ]
         return pa.Table.from_arrays(
-            [_typed(array, each) for array, each in zip(arrays, schema, strict=True)], schema=schema
+            [_typed(array, of) for array, of in zip(arrays, schema.types, strict=True)],
+            schema=schema,
         )
 
     def _finished(self, whole: _Part) -> list[Array]:
@@ -251,14 +250,19 @@ class _Reduction:
 
     def _decode(self, operand: ir.Operand | ir.ObjectOf, key: Array) -> Array:
         if isinstance(operand, ir.PropertyOf) and operand in self.coded:
-            return gather(self.coded[operand], np.asarray(key.fill_null(-1), np.int32))
+            return gather(self.coded[operand], _ordinals_of(key))
         if not isinstance(operand, ir.IdOf | ir.ObjectOf):
             return key
         rows = self.rows.get(operand.variable, UNBOUND)
-        at = np.asarray(key.fill_null(-1), np.int32)
+        at = _ordinals_of(key)
         if isinstance(operand, ir.ObjectOf):
             return object_column(operand, len(at), lambda name: rows.take(name, at), at < 0)
         return nulls(len(key), pa.string()) if rows is UNBOUND else rows.take(ID, at)
+
+
+def _ordinals_of(key: Array) -> Ordinals:
+    """-1 for null."""
+    return np.asarray(key.fill_null(-1) if key.null_count else key, np.int32)
 
 
 def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> pa.Table:
@@ -485,10 +489,10 @@ def concat_columns(arrays: Sequence[Array]) -> Array:
     return pa.concat_arrays(arrays)
 
 
-def _typed(array: Array, field_: "pa.Field[pa.DataType]") -> Array:
+def _typed(array: Array, of: pa.DataType) -> Array:
     """Cast to the result type; dates were integers so far."""
-    if array.type == field_.type:
+    if array.type == of:
         return array
-    if pa.types.is_date(field_.type) or pa.types.is_nested(field_.type):
-        return array.cast(field_.type) if is_null(array) else array.view(field_.type)
-    return array.cast(field_.type)
+    if pa.types.is_date(of) or pa.types.is_nested(of):
+        return array.cast(of) if is_null(array) else array.view(of)
+    return array.cast(of)

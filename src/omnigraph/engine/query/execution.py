@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
@@ -250,6 +251,15 @@ class RowRange:
     def column(self, variable: str, name: str) -> Array:
         assert variable == self.variable, variable
         return self.table.resident.column(name).slice(self.start, self.count)
+
+
+def schema_of(operator: plan.Project | plan.Aggregate, execution: Execution) -> pa.Schema:
+    """The columns that an operator yields."""
+    known: pa.Schema | None = execution.view.remembered("schema", operator)
+    if known is None:
+        known = pa.schema([(each.name, arrow_type(each.type)) for each in operator.columns])
+        execution.view.remember("schema", operator, known)
+    return known
 
 
 def columns_of(variable: str, conditions: Sequence[ir.Condition]) -> tuple[str, ...]:

@@ -25,10 +25,11 @@ from omnigraph.engine.query import walk
 from omnigraph.engine.query.csr import Adjacency, Codes, Edges, KeptEdges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
+from omnigraph.engine.query.known import KnownWalk
 from omnigraph.engine.query.neighbourhood import explore
 from omnigraph.engine.query.path_search import BYTES_PER_NODE, PathEdges, are_within
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
-from omnigraph.engine.query.view import EdgeView, TableView
+from omnigraph.engine.query.view import EdgeView, TableView, View
 from omnigraph.engine.tables.arrays import Array, Mask, distinct, texts_of
 from omnigraph.errors import QueryMemoryExceeded
 
@@ -59,21 +60,48 @@ class Arrived:
 
 
 def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frames:
-    walker = _Walker(operator, execution)
     if operator.mode is WalkMode.NOTHING:
+        bind_ends(operator, execution)
         return
+    known: KnownWalk | None = execution.view.remembered("walk", operator)
+    if known is None:
+        walker = _Walker(operator, execution)
+        for frame in frames:
+            yield from _expand(walker, frame)
+        walker.remember()
+        return
+    bind_ends(operator, execution)
     for frame in frames:
-        there = walker.startable(frame)
-        if walker.can_check(there):
-            kept = execution.keep(operator.filters, walker.check(there))
-            if kept.count:
-                yield kept
+        after = known.after(frame)
+        if after is None:
+            yield from _expand(_Walker(operator, execution), frame)
             continue
-        for part in walker.parts(there):
-            for after in walker.step(part):
-                kept = execution.keep(operator.filters, after)
-                if kept.count:
-                    yield from pieces_of(kept, ROWS_MAX)
+        kept = execution.keep(operator.filters, after) if operator.filters else after
+        if kept.count:
+            yield kept
+
+
+def bind_ends(operator: plan.Expand, execution: Execution) -> None:
+    """Record the tables of the variables that a walk binds."""
+    if not operator.closes:
+        execution.bind(operator.target, execution.view.node(operator.target_type))
+    if operator.edge_variable is not None:
+        execution.bind(operator.edge_variable, execution.view.edge(operator.edge))
+
+
+def _expand(walker: "_Walker", frame: Frame) -> Frames:
+    operator, execution = walker.operator, walker.execution
+    there = walker.startable(frame)
+    if walker.can_check(there):
+        kept = execution.keep(operator.filters, walker.check(there))
+        if kept.count:
+            yield kept
+        return
+    for part in walker.parts(there):
+        for after in walker.step(part):
+            kept = execution.keep(operator.filters, after)
+            if kept.count:
+                yield from pieces_of(kept, ROWS_MAX)
 
 
 def count_expand(operator: plan.Expand, rows: Counted, execution: Execution) -> Counted:
@@ -139,25 +167,29 @@ def count_chain(walks: Sequence[plan.Expand], execution: Execution) -> Sequence[
     return walks
 
 
+def _around(operator: plan.Expand, view: View) -> EdgeView:
+    known: EdgeView | None = view.remembered("around", operator)
+    if known is None:
+        edges = view.edge(operator.edge)
+        assert isinstance(edges.type, EdgeType)
+        source, target = view.node(edges.type.source), view.node(edges.type.target)
+        near = target if operator.direction is Direction.IN else source
+        known = EdgeView(edges, source, target, near)
+        view.remember("around", operator, known)
+    return known
+
+
 class _Walker:
     """Runs one `Expand` of one execution."""
 
     def __init__(self, operator: plan.Expand, execution: Execution) -> None:
         self.operator = operator
         self.execution = execution
-        view = execution.view
-        self.edges = view.edge(operator.edge)
-        assert isinstance(self.edges.type, EdgeType)
-        self.source = view.node(self.edges.type.source)
-        self.target = view.node(self.edges.type.target)
-        if not operator.closes:
-            execution.bind(operator.target, view.node(operator.target_type))
-        if operator.edge_variable is not None:
-            execution.bind(operator.edge_variable, self.edges)
-        is_back = operator.direction is Direction.IN
-        self.near, self.far = (self.target, self.source) if is_back else (self.source, self.target)
+        self._around = around = _around(operator, execution.view)
+        self.edges, self.source, self.target = around.edges, around.source, around.target
+        self.near, self.far = around.near, around.far
         """The ends that the walk starts from, and that it leads to."""
-        self._around = EdgeView(self.edges, self.source, self.target, self.near)
+        bind_ends(operator, execution)
         self._is_resident = False
         self._is_edge_resident: bool | None = None
         self._is_target_resident: bool | None = None
@@ -190,11 +222,7 @@ class _Walker:
         """The cached edges, built from cached codes; codes survive a change of the nodes."""
         if self._made is not None:
             return self._made
-        cache, source, target = (
-            self.execution.view.cache,
-            self.source.resident,
-            self.target.resident,
-        )
+        view, source, target = self.execution.view, self.source.resident, self.target.resident
 
         def codes() -> Codes:
             return read_codes(self.edges, source, target)
@@ -203,9 +231,10 @@ class _Walker:
             kept = KeptEdges(self.edges, self._around.file).between(source, target)
             if kept is not None:
                 return kept
-            return cache.get_or_build(("codes", self.edges.state), codes).between(source, target)
+            built = view.cache.get_or_build(("codes", self.edges.state), codes)
+            return built.between(source, target)
 
-        self._made = cache.get_or_build(("edges", self._around.key), edges)
+        self._made = view.walked(("edges", self._around.key), edges)
         return self._made
 
     def adjacency(self) -> Adjacency:
@@ -213,6 +242,19 @@ class _Walker:
             by_edge = self.operator.mode is WalkMode.EDGES
             self._followed = self._edges().adjacency(self.operator.direction, by_edge=by_edge)
         return self._followed
+
+    def remember(self) -> None:
+        """The walk for the next run, if all that it needs stays at hand."""
+        operator, view = self.operator, self.execution.view
+        is_stepwise = operator.mode in (WalkMode.NEIGHBOURS, WalkMode.EDGES)
+        if not is_stepwise or operator.closes or self._followed is None:
+            return
+        columns = self._target_columns
+        if columns and not view.prefers_resident(self.far, columns, asked=0):
+            return
+        ends = self.near.resident, self.far.resident
+        known = KnownWalk.of(operator, ends, self.edges.resident, self._followed)
+        view.remember("walk", operator, known)
 
     # rows that are checked or counted instead of walked
 

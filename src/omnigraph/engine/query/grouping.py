@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.tables.arrays import Array, Mask, array_of, nulls, pick
+from omnigraph.engine.tables.arrays import Array, Mask, array_of, nulls, numbers_of, pick
 
 Codes = npt.NDArray[np.int64]
 
@@ -95,16 +95,23 @@ def factorise(column: Array) -> tuple[Codes, int]:
         zero: Any = pa.scalar(0.0, kind)
         column = pc.add(column, zero)  # both zeros are one value
     encoded = column.dictionary_encode()
-    codes = np.asarray(encoded.indices.fill_null(len(encoded.dictionary)), np.int64)
+    places = encoded.indices
+    if places.null_count:
+        places = places.fill_null(len(encoded.dictionary))
+    codes = np.asarray(places, np.int64)
     return codes, len(encoded.dictionary) + 1
 
 
 def _factorise_small(column: Array) -> tuple[Codes, int] | None:
     """Integers of a small range are their own codes."""
-    low, high = (int(each.as_py()) for each in (pc.min(column), pc.max(column)))
+    if column.null_count:
+        low, high = (int(each.as_py()) for each in (pc.min(column), pc.max(column)))
+    else:
+        numbers = numbers_of(column)
+        low, high = int(numbers.min()), int(numbers.max())
     if high - low > 2 * len(column) + 1024:
         return None
-    values = np.asarray(column.fill_null(low))
+    values = numbers_of(column.fill_null(low) if column.null_count else column)
     codes = (values.astype(np.int64) - low) if low else values.astype(np.int64)
     if column.null_count:
         codes[np.asarray(column.is_null())] = high - low + 1

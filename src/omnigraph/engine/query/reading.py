@@ -6,8 +6,10 @@ Compiled plans are cached (`compiler.compile`), an unchanged branch is probed an
 (`commit.manifest.base`), and columns may be cached (`table_cache`): then no file is read at all.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import assert_never
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
@@ -16,9 +18,14 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
-from omnigraph.compiler.compile import CompiledQuery, arrange, compile_query
+from omnigraph.compiler.compile import (
+    QUERIES_KEPT_MAX,
+    CompiledQuery,
+    arrange,
+    compile_query,
+)
 from omnigraph.compiler.explain import explain, known_of
-from omnigraph.compiler.ir import NOW_PARAMETER, Value
+from omnigraph.compiler.ir import NOW_PARAMETER, Parameter, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
 from omnigraph.engine.query.execution import Execution
@@ -45,7 +52,18 @@ class BoundQuery:
     """A read with its parameters."""
 
     plan: plan.ReadPlan
+    types: tuple[ValueType, ...]
+    """The types of its columns."""
     values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A read that only lacks its parameters."""
+
+    plan: plan.ReadPlan
+    types: tuple[ValueType, ...]
+    parameters: tuple[Parameter, ...]
 
 
 class PreparedQuery:
@@ -58,7 +76,7 @@ class PreparedQuery:
         self._source = source
         self._name = name
         self._compiled: tuple[Catalog, CompiledQuery] | None = None
-        self._planned: tuple[CompiledQuery, Pins, plan.ReadPlan] | None = None
+        self._planned: tuple[Catalog, Pins, PlannedQuery] | None = None
 
     def compiled(self, catalog: Catalog) -> CompiledQuery:
         """Raises QueryInvalid, QueryNotFound, NotARead."""
@@ -71,15 +89,41 @@ class PreparedQuery:
         self._compiled = catalog, compiled
         return compiled
 
-    def plan(
-        self, compiled: CompiledQuery, catalog: Catalog, pins: Pins, statistics: KeptStatistics
-    ) -> plan.ReadPlan:
+    def planned(self, catalog: Catalog, pins: Pins, statistics: KeptStatistics) -> PlannedQuery:
+        """Raises QueryInvalid, QueryNotFound, NotARead."""
         held = self._planned
-        if held is not None and held[0] is compiled and held[1] is pins:
+        if held is not None and held[0] is catalog and held[1] is pins:
             return held[2]
-        planned = plan_for(compiled, catalog, pins, statistics)
-        self._planned = compiled, pins, planned
+        planned = _plan_query(self.compiled(catalog), catalog, pins, statistics)
+        self._planned = catalog, pins, planned
         return planned
+
+
+class PreparedQueries:
+    """The reads that were asked as text last. Safe to share among threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str, str | None], PreparedQuery] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, source: Source, name: str | None) -> PreparedQuery:
+        key = (source.text, source.name, name)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                found = self._kept[key] = PreparedQuery(source, name)
+                if len(self._kept) > QUERIES_KEPT_MAX:
+                    self._kept.popitem(last=False)
+            else:
+                self._kept.move_to_end(key)
+            return found
+
+
+def _plan_query(
+    compiled: CompiledQuery, catalog: Catalog, pins: Pins, statistics: KeptStatistics
+) -> PlannedQuery:
+    planned = plan_for(compiled, catalog, pins, statistics)
+    return PlannedQuery(planned, types_of(planned.root), compiled.parameters)
 
 
 def plan_for(
@@ -97,25 +141,19 @@ def plan_for(
 
 
 def bind_query(
-    source: Source | PreparedQuery,
+    source: PreparedQuery,
     catalog: Catalog,
     snapshot: ManifestSnapshot,
     *,
-    name: str | None,
     params: object,
     now_ms: int,
     statistics: KeptStatistics,
     binding: IntegerEncoding = IntegerEncoding.NATIVE,
 ) -> BoundQuery:
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
-    if isinstance(source, PreparedQuery):
-        compiled = source.compiled(catalog)
-        planned = source.plan(compiled, catalog, snapshot.pins, statistics)
-    else:
-        compiled = compile_query(source, catalog, name=name)
-        planned = plan_for(compiled, catalog, snapshot.pins, statistics)
-    values = bind(compiled.parameters, params, binding)
-    return BoundQuery(planned, {NOW_PARAMETER: now_ms, **values})
+    planned = source.planned(catalog, snapshot.pins, statistics)
+    values = bind(planned.parameters, params, binding)
+    return BoundQuery(planned.plan, planned.types, {NOW_PARAMETER: now_ms, **values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +174,7 @@ class Reader:
     cache: TableCache
     statistics: KeptStatistics
     search: SearchProvider = WITHOUT_EMBEDDER
+    queries: PreparedQueries = field(default_factory=PreparedQueries)
 
     def analyze(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> "Explanation":
         """Run a read, and report what its operators did."""
@@ -158,20 +197,22 @@ class Reader:
         execution = self.prepare(query, catalog, seen)
         memory = execution.memory
         watching = None if profile is None else ON_READ.set(profile.read)
+        memory.begin()
         try:
-            with memory.reading():
-                table = Runner(execution, profile).table(query.plan.root)
+            table = Runner(execution, profile).table(query.plan.root)
         finally:
+            memory.end()
             if watching is not None:
                 ON_READ.reset(watching)
-            self.cache.trim()
+            if self.cache.grown:
+                self.cache.trim()
         commit = seen.snapshot.commit
         return QueryResult(
             query.plan.name,
             seen.asked,
             None if commit is None else commit.id,
             table,
-            types_of(query.plan.root),
+            query.types,
         )
 
     def prepare(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> Execution:
@@ -182,7 +223,7 @@ class Reader:
 
     def find(self, type_: NodeType | EdgeType, identity: str, seen: ReadView) -> QueryResult:
         """One node or edge; no row if there is none. Raises TableUnknown."""
-        view = self.view(Catalog(), seen)
+        view = self._view(Catalog(), seen)
         table, types = read_entity(view.table(type_), identity)
         commit = seen.snapshot.commit
         commit_id = None if commit is None else commit.id
@@ -190,19 +231,22 @@ class Reader:
 
     def open_blob(self, type_: NodeType | EdgeType, name: BlobName, seen: ReadView) -> OpenBlob:
         """Raises BlobNotFound, TableUnknown."""
-        view = self.view(Catalog(), seen)
+        view = self._view(Catalog(), seen)
         commit = seen.snapshot.commit
         return open_blob(view.table(type_), name, None if commit is None else commit.id)
 
     def view(self, catalog: Catalog, seen: ReadView) -> View:
-        return View(
-            seen.snapshot,
-            catalog,
-            self.stores,
-            self.cache,
-            self.settings.query_access,
-            seen.incarnation_of,
-        )
+        """The same view for all reads of a snapshot, until a table of the cache is evicted."""
+        known = self.cache.view_of(seen.snapshot.pins)
+        if isinstance(known, View) and known.catalog is catalog and known.stores is self.stores:
+            return known
+        made = self._view(catalog, seen)
+        self.cache.keep_view(made)
+        return made
+
+    def _view(self, catalog: Catalog, seen: ReadView) -> View:
+        access = self.settings.query_access
+        return View(seen.snapshot, catalog, self.stores, self.cache, access, seen.incarnation_of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from typing import Protocol, assert_never
 
 import pyarrow as pa
 
-from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import ranked_variable
-from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.cancellation import check_cancelled, current_token
 from omnigraph.engine.query.aggregate import aggregate, keep_groups, unite
-from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.execution import Execution, Frames, schema_of
 from omnigraph.engine.query.expand import (
     Counted,
     count_chain,
@@ -45,6 +44,7 @@ class Runner:
     def __init__(self, execution: Execution, watch: OperatorWatch | None = None) -> None:
         self._execution = execution
         self._watch = watch
+        self._is_cancellable = current_token() is not None
 
     def table(self, operator: plan.Operator) -> pa.Table:
         """The columns that the top of a plan yields."""
@@ -70,6 +70,9 @@ class Runner:
                 return sort_columns(operator, self.table(given))
             case plan.Limit(given):
                 start, count = self._window(operator)
+                if isinstance(given, plan.SortColumns) and count is not None and not self._watch:
+                    groups = self.table(given.input)
+                    return sort_columns(given, groups, start + count).slice(start, count)
                 return self.table(given).slice(start, count)
             case _:
                 raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
@@ -91,7 +94,9 @@ class Runner:
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is the frame of the operator `Given`."""
-        frames = _checked(self._rows(operator, outside))
+        frames = self._rows(operator, outside)
+        if self._is_cancellable:
+            frames = _checked(frames)
         return frames if self._watch is None else self._watch.frames(operator, frames)
 
     def _rows(self, operator: plan.Operator, outside: Frame) -> Frames:
@@ -224,27 +229,32 @@ def _filled(frames: Iterator[Frame]) -> Frames:
 
 
 def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.Table:
-    schema = pa.schema([(each.name, arrow_type(each.type)) for each in operator.columns])
+    schema = schema_of(operator, execution)
     parts = []
     for limited in frames:
         frame = execution.with_late(limited)
-        arrays = [_typed(_column(each, frame, execution), each.type) for each in operator.columns]
+        arrays = [
+            _typed(_column(each, frame, execution), kind, each.type)
+            for each, kind in zip(operator.columns, schema.types, strict=True)
+        ]
         part = pa.Table.from_arrays(arrays, schema=schema)
-        execution.memory.hold("project", part.nbytes)
+        execution.memory.hold("project", part.get_total_buffer_size())
         parts.append(part)
+    if len(parts) == 1:
+        return parts[0]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _typed(array: Array, of: ValueType) -> Array:
+def _typed(array: Array, wanted: pa.DataType, of: ValueType) -> Array:
     """Objects have their type already; a cast would drop the time of day of their instants."""
-    if of.is_struct:
-        return array
-    wanted = arrow_type(of)
-    return array if array.type == wanted else array.cast(wanted)
+    return array if array.type == wanted or of.is_struct else array.cast(wanted)
 
 
 def _column(column: plan.Column, frame: Frame, execution: Execution) -> Array:
     match column.expression:
+        case ir.PropertyOf(variable, name):
+            bound = frame.bound[variable]
+            return bound.rows.take(name, bound.at)
         case ir.ObjectOf(variable) as shown:
             at = frame.bound[variable].at
             unbound = at < 0 if len(at) and at.min() < 0 else None

@@ -8,10 +8,11 @@ from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import ir, plan
 from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.query.conditions import fixed_value
 from omnigraph.engine.query.execution import Execution, Frames, RowRange, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.rows import ID, ResidentRows
 from omnigraph.engine.query.view import TableView
 from omnigraph.engine.search.ranking import Candidates
 from omnigraph.engine.tables.arrays import texts_of
@@ -40,10 +41,23 @@ def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
 
 
 def look_up(operator: plan.KeyLookup, execution: Execution) -> Frames:
-    table = execution.bind(operator.variable, execution.view.node(operator.type_name))
+    view = execution.view
+    table = execution.bind(operator.variable, view.node(operator.type_name))
     wanted = key_id(operator, execution, table)
-    if wanted is not None:
+    if wanted is None:
+        return
+    known: ResidentRows | None = view.remembered("look up", operator)
+    if known is None:
         yield from at_ids(operator, execution, table, [wanted])
+        if view.prefers_resident(table, _columns(operator), asked=0):
+            view.remember("look up", operator, table.resident)
+        return
+    place = known.find_one(wanted)
+    if place >= 0:
+        frame = Frame(1, {operator.variable: Bound(known, np.array([place], np.int32))})
+        kept = execution.keep(operator.filters, frame) if operator.filters else frame
+        if kept.count:
+            yield kept
 
 
 def at_ids(
@@ -120,7 +134,7 @@ def key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> 
     """The id that the key values derive; None if no row can have it."""
     values: dict[str, KeyValue] = {}
     for part in operator.key:
-        value = execution.value_of(part.value)
+        value = fixed_value(part.value, execution.parameters)
         if value is None:
             return None
         assert isinstance(value, str | int | float | bool), value

@@ -1,6 +1,6 @@
 """Sorting rows and groups. Nulls are smallest, and ids break every tie."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, assert_never
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scalars import Fixed
 from omnigraph.engine.cancellation import check_cancelled
@@ -37,8 +36,13 @@ SORTED_TOGETHER: Final = 1 << 20
 
 SAMPLED: Final = 1024
 
-FEW: Final = 1024
+FEW: Final = 128
 """Fewer rows are sorted without preselection."""
+
+LISTED_MAX: Final = 256
+"""So few rows are sorted in Python, which then calls Arrow once for each key."""
+
+_TEXT: Final = pa.string()
 
 
 def sort(
@@ -60,17 +64,29 @@ def sort(
 
 
 def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | None) -> Frame:
-    keys = [_key(each, frame, execution) for each in operator.keys]
-    known = [each for each in keys if each is not None]
-    if keep is not None and known and frame.count > FEW + 4 * keep:
-        # The first key alone excludes most rows.
-        frame = frame.keep(_may_be_among(known[0], keep))
-        return _first(operator, frame, execution, None).slice(0, keep)
-    ties = [(_texts(frame, name, ID), False) for name in operator.ties]
-    ties += [(_texts(frame, name, ir.TYPE_COLUMN), False) for name in operator.typed_ties]
-    if not known and not ties:
+    if keep is not None and frame.count > FEW + 4 * keep:
+        first = next(_keys(operator, frame, execution), None)
+        if first is not None:
+            # The first key alone excludes most rows.
+            frame = frame.keep(_may_be_among(first, keep))
+            return _first(operator, frame, execution, None).slice(0, keep)
+    known = [*_keys(operator, frame, execution)]
+    if not known and not operator.ties and not operator.typed_ties:
         return frame.slice(0, keep)
-    return frame.pick(order_of([*known, *ties])[:keep])
+    return frame.pick(order_of(known, lambda: _ties(operator, frame))[:keep])
+
+
+def _keys(operator: plan.Sort, frame: Frame, execution: Execution) -> Iterator[Key]:
+    for each in operator.keys:
+        key = _key(each, frame, execution)
+        if key is not None:
+            yield key
+
+
+def _ties(operator: plan.Sort, frame: Frame) -> list[Key]:
+    ties = [(_texts(frame, name, ID), False) for name in operator.ties]
+    typed = [(_texts(frame, name, ir.TYPE_COLUMN), False) for name in operator.typed_ties]
+    return ties + typed
 
 
 def _may_be_among(key: Key, keep: int) -> Mask:
@@ -78,6 +94,13 @@ def _may_be_among(key: Key, keep: int) -> Mask:
     column, descending = _sortable(key[0]), key[1]
     if not keep:
         return np.zeros(len(column), np.bool_)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers = numbers_of(column)
+        if keep >= len(numbers):
+            return np.ones(len(numbers), np.bool_)
+        if descending:
+            return numbers >= np.partition(numbers, -keep)[-keep]  # type: ignore[no-any-return]
+        return numbers <= np.partition(numbers, keep - 1)[keep - 1]  # type: ignore[no-any-return]
     missing = np.asarray(column.is_null())
     nulls_first = 0 if descending else int(missing.sum())
     left = keep - nulls_first
@@ -125,13 +148,23 @@ def places_of(
     return places[bound.at]
 
 
-def sort_columns(operator: plan.SortColumns, table: pa.Table) -> pa.Table:
+def sort_columns(operator: plan.SortColumns, table: pa.Table, keep: int | None = None) -> pa.Table:
+    """All groups in order, or the first `keep` of them."""
     columns = plan.columns_of(operator.input)
-    plain = [_plain(table, place, columns[place].type) for place in range(len(columns))]
-    keys = [(plain[each.place], each.descending) for each in operator.keys]
-    groups = [(plain[place], False) for place in plan.ties_of(operator.input)]
-    ties = [key for each in groups for key in (each, *_types_of(each))]
-    return pick_rows(table, order_of([*keys, *ties]))
+
+    def plain(place: int) -> Array:
+        return as_plain(one_chunk(table[place]), columns[place].type)
+
+    def ties() -> list[Key]:
+        groups = [(plain(place), False) for place in plan.ties_of(operator.input)]
+        return [key for each in groups for key in (each, *_types_of(each))]
+
+    first = operator.keys[0]
+    if keep is not None and len(table) > FEW + 4 * keep:
+        mask = _may_be_among((plain(first.place), first.descending), keep)
+        return sort_columns(operator, pick_rows(table, np.flatnonzero(mask))).slice(0, keep)
+    keys = [(plain(each.place), each.descending) for each in operator.keys]
+    return pick_rows(table, order_of(keys, ties)[:keep])
 
 
 def _types_of(key: Key) -> Iterator[Key]:
@@ -141,12 +174,32 @@ def _types_of(key: Key) -> Iterator[Key]:
         yield column.flatten()[column.type.get_field_index(ir.TYPE_COLUMN)], False
 
 
-def _plain(table: pa.Table, place: int, value_type: ValueType) -> Array:
-    return as_plain(one_chunk(table[place]), value_type)
+def order_of(
+    keys: Sequence[Key], ties: Callable[[], Sequence[Key]] = list
+) -> "npt.NDArray[np.int64]":
+    """The indices of rows in the order of these keys, most significant first, and then of ties."""
+    if keys and len(keys[0][0]) <= LISTED_MAX and all(_is_listed(each) for each, _ in keys):
+        rows = [each.to_pylist() for each, _ in keys]
+        if len(set(zip(*rows, strict=True))) == len(rows[0]):  # nothing is tied
+            ways = [descending for _, descending in keys]
+            return np.array(_order_of_few(rows, ways), np.int64)
+    return _order_of_all([*keys, *ties()])
 
 
-def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
-    """The indices of rows in the order of these keys, most significant first."""
+def _is_listed(column: Array) -> bool:
+    """Has it texts or integers without nulls, which Python compares as Arrow does?"""
+    kind = column.type
+    return not column.null_count and (kind == _TEXT or pa.types.is_integer(kind))
+
+
+def _order_of_few(keys: "Sequence[list[Any]]", descending: Sequence[bool]) -> list[int]:
+    order = list(range(len(keys[0])))
+    for values, is_down in zip(reversed(keys), reversed(descending), strict=True):
+        order.sort(key=values.__getitem__, reverse=is_down)
+    return order
+
+
+def _order_of_all(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
     columns: list[Array] = []
     orders: list[tuple[str, Way]] = []
     for column, descending in keys:

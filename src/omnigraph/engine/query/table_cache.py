@@ -11,9 +11,9 @@ reads a whole table.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from threading import Lock
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 from omnigraph.engine.cancellation import waiting_for
 from omnigraph.engine.tables.memory import Sized
@@ -21,6 +21,7 @@ from omnigraph.storage.tables import Handle
 
 HANDLES_MAX: Final = 1024
 ACCOUNTS_MAX: Final = 4096
+VIEWS_MAX: Final = 64
 
 
 class TableState(NamedTuple):
@@ -38,6 +39,19 @@ class TableState(NamedTuple):
 Item = TypeVar("Item", bound=Sized)
 
 
+class SharedView(Protocol):
+    """The tables of one snapshot."""
+
+    @property
+    def pins(self) -> object:
+        """What identifies the snapshot, as long as the view lives."""
+        ...
+
+    def entries(self) -> Iterable[Hashable]:
+        """The keys of the entries that the view may hold on to."""
+        ...
+
+
 class TableCache:
     """Safe to share among threads."""
 
@@ -46,10 +60,28 @@ class TableCache:
         self.grown = False
         """Was anything built or read since the last `trim`?"""
         self._items: OrderedDict[Hashable, Sized] = OrderedDict()
+        self._fresh: list[Hashable] = []
+        """The keys of the entries that were added since the last `trim`."""
         self._handles: OrderedDict[TableState, Handle] = OrderedDict()
         self._accounts: OrderedDict[Hashable, int] = OrderedDict()
         self._making: dict[Hashable, Lock] = {}
+        self._views: OrderedDict[int, SharedView] = OrderedDict()
         self._lock = Lock()
+
+    def view_of(self, pins: object) -> "SharedView | None":
+        """The view that reads of a snapshot share."""
+        with self._lock:
+            found = self._views.get(id(pins))
+            if found is not None:
+                self._views.move_to_end(id(pins))
+            return found
+
+    def keep_view(self, view: "SharedView") -> None:
+        """Kept until an entry is evicted: a view holds on to the entries that it has used."""
+        with self._lock:
+            self._views[id(view.pins)] = view
+            while len(self._views) > VIEWS_MAX:
+                self._views.popitem(last=False)
 
     def find(self, key: Hashable) -> Sized | None:
         with self._lock:
@@ -76,6 +108,7 @@ class TableCache:
             made = make()
             with self._lock:
                 self._items[key] = made
+                self._fresh.append(key)
             return made
         finally:
             self.grown = True
@@ -88,13 +121,21 @@ class TableCache:
             return
         self.grown = False
         with self._lock:
-            sizes = {key: each.nbytes for key, each in self._items.items()}
-            held = sum(sizes.values())
-            for key, nbytes in sizes.items():
-                if held <= self.bytes_max:
-                    break
-                del self._items[key]
-                held -= nbytes
+            held = sum(each.nbytes for each in self._items.values())
+            if held > self.bytes_max:
+                self._drop_views()
+            while held > self.bytes_max:
+                _, dropped = self._items.popitem(last=False)
+                held -= dropped.nbytes
+            self._fresh.clear()
+
+    def _drop_views(self) -> None:
+        """What a view has at hand is used without a look-up here: it was used when the view was."""
+        viewed = [key for view in self._views.values() for key in view.entries()]
+        for key in (*viewed, *self._fresh):
+            if key in self._items:
+                self._items.move_to_end(key)
+        self._views.clear()
 
     @property
     def nbytes(self) -> int:

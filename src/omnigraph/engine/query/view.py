@@ -3,9 +3,9 @@
 A snapshot names table versions, and a version never changes, so concurrent writers have no effect.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -17,11 +17,12 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine.query.rows import ID, ResidentRows, column_file
-from omnigraph.engine.query.table_cache import TableCache, TableState
+from omnigraph.engine.query.table_cache import Item, TableCache, TableState
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables import filters, metered
 from omnigraph.engine.tables.arrays import Array, nulls
 from omnigraph.engine.tables.columns import column_type
+from omnigraph.engine.tables.memory import Sized
 from omnigraph.ids import BranchName, lance_branch
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, Tables
@@ -45,6 +46,9 @@ VALUE_BYTES: Final = 16
 """The estimated bytes of a value that was not read yet."""
 
 BATCH_ROWS: Final = 1 << 16
+
+KNOWN_MAX: Final = 4_096
+"""For so many operators a view keeps what they worked out."""
 
 
 class TableView:
@@ -92,7 +96,7 @@ class TableView:
 
     def is_resident(self, columns: Collection[str]) -> bool:
         """Are these columns read, or at hand without a read?"""
-        found = self._cache.find(self.state)
+        found = self._resident or self._cache.find(self.state)
         if isinstance(found, ResidentRows) and found.has(columns):
             return True
         return bool(columns) and all(self.is_kept(column_file(each)) for each in columns)
@@ -191,18 +195,58 @@ class View:
     access: AccessMode
     incarnation_of: Callable[[BranchName], str]
     _tables: dict[str, TableView] = field(default_factory=dict)
+    _nodes: dict[str, TableView] = field(default_factory=dict)
+    _edges: dict[str, TableView] = field(default_factory=dict)
+    _walked: dict[Hashable, Sized] = field(default_factory=dict)
+    _known: dict[tuple[str, int], tuple[object, object]] = field(default_factory=dict)
+
+    @property
+    def pins(self) -> object:
+        return self.snapshot.pins
+
+    def entries(self) -> Iterable[Hashable]:
+        return [each.state for each in [*self._tables.values()]] + list(self._walked)
 
     def node(self, name: str) -> TableView:
         """Raises TableUnknown."""
+        known = self._nodes.get(name)
+        if known is not None:
+            return known
         found = self.catalog.node(name)
         assert found is not None, name
-        return self.table(found)
+        self._nodes[name] = self.table(found)
+        return self._nodes[name]
 
     def edge(self, name: str) -> TableView:
         """Raises TableUnknown."""
+        known = self._edges.get(name)
+        if known is not None:
+            return known
         found = self.catalog.edge(name)
         assert found is not None, name
-        return self.table(found)
+        self._edges[name] = self.table(found)
+        return self._edges[name]
+
+    # what reads of one snapshot need not work out again
+
+    def remember(self, kind: str, operator: object, worked_out: object) -> None:
+        """Keep what an operator worked out for this snapshot, for the next run of its plan."""
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        # The entry holds the operator, so no other gets its identity.
+        self._known[kind, id(operator)] = operator, worked_out
+
+    def remembered(self, kind: str, operator: object) -> Any:
+        """None if nothing is kept."""
+        found = self._known.get((kind, id(operator)))
+        return None if found is None else found[1]
+
+    def walked(self, key: Hashable, make: Callable[[], Item]) -> Item:
+        """An entry of the cache that walks use, at hand as long as the view lives."""
+        found: Any = self._walked.get(key)
+        if found is None:
+            found = self._walked[key] = self.cache.get_or_build(key, make)
+        return found  # type: ignore[no-any-return]
 
     def table(self, type_: NodeType | EdgeType) -> TableView:
         """Raises TableUnknown."""
@@ -300,6 +344,11 @@ class EdgeView:
     target: TableView
     near: TableView
     """The end that the walk starts from."""
+
+    @property
+    def far(self) -> TableView:
+        """The end that it leads to."""
+        return self.source if self.near is self.target else self.target
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -30,15 +30,14 @@ class Memory:
         self.peak = 0
         self._meter = meter
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Count one read; release all that it holds when it ends, in whatever way."""
+    def begin(self) -> None:
+        """Count one read, which calls `end` in whatever way it ends."""
         self._meter.reading(1, 0)
-        try:
-            yield
-        finally:
-            self._meter.reading(-1, -self.held)
-            self.held = 0
+
+    def end(self) -> None:
+        """Release all that the read holds."""
+        self._meter.reading(-1, -self.held)
+        self.held = 0
 
     def hold(self, operator: str, nbytes: int) -> None:
         """Charge bytes before they are allocated. Raises QueryMemoryExceeded."""

@@ -59,6 +59,7 @@ def test_rows_that_are_divided_first_are_sorted_alike(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sort, "SORTED_TOGETHER", 3)
         patch.setattr(sort, "SAMPLED", 4)
+        patch.setattr(sort, "LISTED_MAX", 0)  # few rows without ties are sorted in Python
         divided = order_of(keys)
     assert sorted(divided) == sorted(whole)
     spelled = [[(repr(values[at]), ids[int(at)]) for at in each] for each in (divided, whole)]

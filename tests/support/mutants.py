@@ -1096,7 +1096,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "a walk that became wide binds other rows than before",
             "        self._is_target_resident = self._is_edge_resident = False\n",
             "        pass\n",
-            "tests/properties/test_query_laws.py::test_a_read_that_changes_its_access_midway_answers_as_the_interpreter",
+            "tests/integration/test_wide_walks.py::test_rows_from_before_and_after_are_put_in_one_order",
         ),
     ),
     *_of(

@@ -57,7 +57,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Asked]]:
 def ours(query: Read, world: World, values: Mapping[str, Value]) -> Table:
     plan = lower(optimise(query, CATALOG), CATALOG)
     assert isinstance(plan, ReadPlan)
-    return answer(plan, world, values, AccessMode.AUTO)
+    return answer(plan, world, values, world.view(AccessMode.AUTO))
 
 
 def in_sql(query: Read, database: duckdb.DuckDBPyConnection, values: Mapping[str, Value]) -> Table:

@@ -19,9 +19,9 @@ from omnigraph.compiler import compile as compiling
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph, open_in
-from omnigraph.engine.query import expand
+from omnigraph.engine.query.columns.view import SMALL_ROWS
+from omnigraph.engine.query.operators import expand
 from omnigraph.engine.query.target import Target
-from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
 from omnigraph.engine.search.kept_texts import KeptTexts
 from omnigraph.engine.search.provider import SearchProvider

@@ -21,7 +21,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.cancellation import CancelToken, cancellable
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.query.frame import Frame
+from omnigraph.engine.query.columns.frame import Frame
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.errors import QueryCancelled, QueryTimeout, UsageError
 from omnigraph.sdk.embedded.graph import LocalGraph

@@ -9,8 +9,8 @@ import pytest
 import omnigraph
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import encode_ir
+from omnigraph.catalog.migration.steps import describe_step, encode_step
 from omnigraph.catalog.portability import find_extensions
-from omnigraph.catalog.steps import describe_step, encode_step
 from omnigraph.cli.app import run
 from omnigraph.errors import (
     ConstraintViolation,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.engine.query import expand, view
+from omnigraph.engine.query.columns import view
+from omnigraph.engine.query.operators import expand
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

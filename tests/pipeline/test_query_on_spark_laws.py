@@ -22,7 +22,7 @@ from omnigraph.compiler.plan import (
     TopRanked,
     operators_in,
 )
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.pipeline.queries.run import to_dataframe

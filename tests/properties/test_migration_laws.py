@@ -2,10 +2,10 @@
 
 from hypothesis import given, strategies as st
 
-from omnigraph.catalog.diff import diff
-from omnigraph.catalog.migration import plan_migration
+from omnigraph.catalog.migration.diff import diff
+from omnigraph.catalog.migration.planning import plan_migration
+from omnigraph.catalog.migration.steps import describe_step, encode_step
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.catalog.steps import describe_step, encode_step
 from omnigraph.catalog.types import Scalar, ValueType
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

@@ -18,13 +18,14 @@ from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import optimise
 from omnigraph.compiler.plan import ReadPlan
-from omnigraph.engine.query import execution, expand, view
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.columns import view
+from omnigraph.engine.query.columns.table_cache import TableCache
+from omnigraph.engine.query.columns.values import as_plain
+from omnigraph.engine.query.columns.view import View
+from omnigraph.engine.query.operators import execution, expand
+from omnigraph.engine.query.operators.execution import Execution
+from omnigraph.engine.query.operators.run import Runner
 from omnigraph.engine.query.reading import types_of
-from omnigraph.engine.query.run import Runner
-from omnigraph.engine.query.table_cache import TableCache
-from omnigraph.engine.query.values import as_plain
-from omnigraph.engine.query.view import View
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import Array, one_chunk
 from omnigraph.engine.tables.memory import Memory

@@ -319,7 +319,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/walk.py",
+        "engine/query/operators/walk.py",
         (
             "a walk comes back to its start",
             "        if hop == hops_low == 1:\n",
@@ -328,7 +328,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/aggregate.py",
+        "engine/query/operators/aggregate.py",
         (
             "a deviation of the whole, not of a sample",
             "np.sqrt(squares / np.maximum(count - 1, 1))",
@@ -355,7 +355,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/stages.py",
+        "engine/query/operators/stages.py",
         (
             "a stage binds nodes beside the values of other rows",
             "return Bound(rows, rows.find(ids))",
@@ -364,7 +364,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/measure.py",
+        "engine/query/operators/measure.py",
         (
             "a counted walk of a block counts once",
             "column, groups, weights, fraction=fraction)",
@@ -1091,7 +1091,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/expand.py",
+        "engine/query/operators/expand.py",
         (
             "a walk that became wide binds other rows than before",
             "        self._is_target_resident = self._is_edge_resident = False\n",
@@ -1136,7 +1136,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/expand_any.py",
+        "engine/query/operators/expand_any.py",
         (
             "a neighbour counts once for each edge that leads to it",
             "        if len(meeting) > 1 and operator.mode is not WalkMode.EDGES:\n",
@@ -1178,7 +1178,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/view.py",
+        "engine/query/columns/view.py",
         (
             "one look-up reads a whole table",
             "        charged = self.cache.charged(table.state)\n        if not charged and asked",
@@ -1187,7 +1187,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/known.py",
+        "engine/query/operators/known.py",
         (
             "a walk at hand from one row yields one row",
             "rows = None if stop - start == 1 else",
@@ -1196,16 +1196,16 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/table_cache.py",
+        "engine/query/columns/table_cache.py",
         (
             "a view outlives what it holds on to",
             "                self._items.move_to_end(key)\n        self._views.clear()\n",
             "                self._items.move_to_end(key)\n",
-            "tests/unit/engine/query/test_table_cache.py::test_a_view_is_shared_until_an_entry_is_evicted",
+            "tests/unit/engine/query/columns/test_table_cache.py::test_a_view_is_shared_until_an_entry_is_evicted",
         ),
     ),
     *_of(
-        "engine/query/neighbourhood.py",
+        "engine/query/columns/neighbourhood.py",
         (
             "a walk never becomes wide",
             "        if watch.is_too_wide(len(frontier)):\n            return None\n",
@@ -1343,7 +1343,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/paths.py",
+        "engine/query/operators/paths.py",
         (
             "paths: any of several is taken",
             "return found[sorted(range(len(ids)), key=ids.__getitem__)]",
@@ -1376,30 +1376,30 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/path_search.py",
+        "engine/query/operators/path_search.py",
         (
             "paths: a search by weight ends at the first way that arrives",
             "costs[wanted].max(initial=-np.inf)",
             "costs[wanted].min(initial=np.inf)",
-            "tests/unit/engine/query/test_path_search.py::test_rounds_hold_the_cheapest_ways_of_so_many_edges",
+            "tests/unit/engine/query/operators/test_path_search.py::test_rounds_hold_the_cheapest_ways_of_so_many_edges",
         ),
         (
             "paths: a single target is searched from one end",
             "elif len(wanted) == 1:",
             "elif len(wanted) < 0:",
-            "tests/unit/engine/query/test_path_search.py::test_a_search_from_both_ends_follows_few_edges",
+            "tests/unit/engine/query/operators/test_path_search.py::test_a_search_from_both_ends_follows_few_edges",
         ),
         (
             "paths: pairs are asked without their lower bound",
             "found[rows] = (lengths >= low) & (lengths <= high)",
             "found[rows] = (lengths >= 0) & (lengths <= high)",
-            "tests/unit/engine/query/test_path_search.py::test_pairs_are_within_bounds_as_a_walk_finds_them",
+            "tests/unit/engine/query/operators/test_path_search.py::test_pairs_are_within_bounds_as_a_walk_finds_them",
         ),
         (
             "paths: searches from both ends meet one hop too late",
             "while len(front) + len(rear) - 2 < high:",
             "while len(front) + len(rear) - 2 <= high:",
-            "tests/unit/engine/query/test_path_search.py::test_a_search_from_both_ends_follows_few_edges",
+            "tests/unit/engine/query/operators/test_path_search.py::test_a_search_from_both_ends_follows_few_edges",
         ),
     ),
     *_of(

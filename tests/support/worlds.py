@@ -19,8 +19,8 @@ from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
-from omnigraph.engine.query.table_cache import TableCache
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.columns.table_cache import TableCache
+from omnigraph.engine.query.columns.view import View
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import Candidates, Ranking, SearchedTable, ValueOf
 from omnigraph.engine.settings import AccessMode

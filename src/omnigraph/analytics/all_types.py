@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.columns.view import View
 from omnigraph.errors import UsageError
 from omnigraph.sdk.moments import target_of
 

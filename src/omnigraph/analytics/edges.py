@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.engine.query.csr import Edges, read_codes
-from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.columns.csr import Edges, read_codes
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.columns.view import View
 from omnigraph.engine.tables.arrays import Array
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.sdk.moments import target_of

@@ -13,8 +13,8 @@ from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.catalog.names import name_beside_id, spelling_of
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query import walk
-from omnigraph.engine.query.csr import Adjacency, build_neighbours
+from omnigraph.engine.query.columns.csr import Adjacency, build_neighbours
+from omnigraph.engine.query.operators import walk
 from omnigraph.engine.tables.arrays import Array, distinct
 from omnigraph.errors import UsageError
 

@@ -6,9 +6,8 @@
 3. A pattern of `@check` runs in linear time (ADR 22).
 
 Reading order: `types` (value types), `model` (the catalog), `rules` (the codes of rejections),
-`build` (tree to catalog; its passes `declare`, `annotate`, `constrain` and `defaults` work on a
-`draft`), `regex` and `charset` (patterns), `canonical` and `codec` (canonical JSON and its hash),
-`document` (decoding stored JSON), `arrow` (Arrow schemas), `keys` (ids of keyed rows), `fitting`,
-`temporal` and `precision` (values from outside), `diff`, `migration`, `steps` and `plan_codec` (two
-catalogs to migration steps).
+`build` (tree to catalog; its `passes` work on a draft), `regex` and `charset` (patterns),
+`canonical` and `codec` (canonical JSON and its hash), `document` (decoding stored JSON), `arrow`
+(Arrow schemas), `keys` (ids of keyed rows), `fitting`, `temporal` and `precision` (values from
+outside), `migration` (two catalogs to migration steps).
 """

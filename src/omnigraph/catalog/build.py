@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from omnigraph.catalog.annotate import annotation_text, check_annotations
 from omnigraph.catalog.canonical import (
     EntityKind,
     property_id,
@@ -20,10 +19,6 @@ from omnigraph.catalog.canonical import (
     sort_constraints,
     type_id,
 )
-from omnigraph.catalog.constrain import check_constraints
-from omnigraph.catalog.declare import declare
-from omnigraph.catalog.defaults import check_defaults
-from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings, SchemaDraft
 from omnigraph.catalog.model import (
     ENDS,
     Annotation,
@@ -37,6 +32,17 @@ from omnigraph.catalog.model import (
     pair_name,
 )
 from omnigraph.catalog.names import ID, ID_PROPERTY, column_of
+from omnigraph.catalog.passes.annotate import annotation_text, check_annotations
+from omnigraph.catalog.passes.constrain import check_constraints
+from omnigraph.catalog.passes.declare import declare
+from omnigraph.catalog.passes.defaults import check_defaults
+from omnigraph.catalog.passes.draft import (
+    DraftConstraint,
+    DraftProperty,
+    DraftType,
+    Findings,
+    SchemaDraft,
+)
 from omnigraph.catalog.rules import SchemaRule
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang.schema import ast

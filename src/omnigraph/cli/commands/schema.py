@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.migration import MigrationPlan, plan_migration
-from omnigraph.catalog.steps import DropMode, describe_step
+from omnigraph.catalog.migration.planning import MigrationPlan, plan_migration
+from omnigraph.catalog.migration.steps import DropMode, describe_step
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, find_writer, open_client

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph.state import Mode, OpenGraph
-from omnigraph.engine.query.table_cache import TableCache
+from omnigraph.engine.query.columns.table_cache import TableCache
 from omnigraph.engine.query.target import Target
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
     from omnigraph.engine.maintain.optimize import OptimizeResult
     from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
-    from omnigraph.engine.query.view import View
+    from omnigraph.engine.query.columns.view import View
     from omnigraph.engine.schema.rewriting import RewriterFactory
     from omnigraph.engine.write.idempotency import IdempotencyKey
 

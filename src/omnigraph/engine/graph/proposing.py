@@ -312,7 +312,7 @@ class GraphProposals(GraphReads, GraphWrites):
         self, rule: MergeRule, heads: Heads, merged: ManifestSnapshot
     ) -> tuple[ProposalCheck, ...]:
         from omnigraph.engine.proposals.checks import CheckRun
-        from omnigraph.engine.query.table_cache import TableCache
+        from omnigraph.engine.query.columns.table_cache import TableCache
 
         # A cache of its own: no other read ever shows these table versions.
         reader = replace(self._reader, cache=TableCache(self.settings.query_cache_bytes_max))

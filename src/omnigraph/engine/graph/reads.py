@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         PropertyOrigin,
     )
     from omnigraph.engine.history.feed import ChangeFeed, CommitPage, FeedPage, Poll
-    from omnigraph.engine.query.execution import Execution
-    from omnigraph.engine.query.view import View
+    from omnigraph.engine.query.columns.view import View
+    from omnigraph.engine.query.operators.execution import Execution
     from omnigraph.engine.schema.plan import SchemaPlan, SchemaRequest
 
 

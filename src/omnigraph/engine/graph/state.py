@@ -12,8 +12,8 @@ from omnigraph.engine.active_schema import ActiveSchema, SchemaCache
 from omnigraph.engine.cancellation import tell
 from omnigraph.engine.gate import Action, FindRule, Gate, let_pass, unprotected
 from omnigraph.engine.graph.targets import TargetResolver
+from omnigraph.engine.query.columns.table_cache import TableCache
 from omnigraph.engine.query.reading import Reader
-from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.search.provider import GraphEmbedder, search_provider
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.tables.statistics import KeptStatistics

@@ -12,9 +12,9 @@ from omnigraph.catalog.model import EdgeType, IndexConstraint, NodeType, WantedI
 from omnigraph.catalog.types import ValueType
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import open_pin
-from omnigraph.engine.query.csr import KeptEdges, read_codes
-from omnigraph.engine.query.rows import ID, ORDER, column_file
-from omnigraph.engine.query.view import EdgeView, TableView, View
+from omnigraph.engine.query.columns.csr import KeptEdges, read_codes
+from omnigraph.engine.query.columns.rows import ID, ORDER, column_file
+from omnigraph.engine.query.columns.view import EdgeView, TableView, View
 from omnigraph.engine.search.posting_files import PostingFiles, folder_of
 from omnigraph.engine.search.texts import TextColumn
 from omnigraph.engine.tables.metered import Metered

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.statistics import TEXT_MAX, Degrees, Departure, Statistics, Values
-from omnigraph.engine.query.csr import Edges, KeptEdges
-from omnigraph.engine.query.rows import column_file
-from omnigraph.engine.query.view import EdgeView, TableView, View
+from omnigraph.engine.query.columns.csr import Edges, KeptEdges
+from omnigraph.engine.query.columns.rows import column_file
+from omnigraph.engine.query.columns.view import EdgeView, TableView, View
 from omnigraph.engine.tables import statistics as kept
 from omnigraph.engine.tables.arrays import Array, numbers_of
 from omnigraph.storage.mapped import MappedFiles

@@ -6,10 +6,7 @@
 3. An execution holds at most `query_memory_bytes_max`; an operator charges what it keeps.
 4. A read checks between steps whether it was cancelled.
 
-Modules in reading order: `rows` (the rows of one table by ordinal), `frame` (a morsel), `values`
-and `conditions` (operands and predicates over columns), `pushdown` (predicates as SQL),
-`table_cache` (columns and adjacencies by table state), `view` (a snapshot as tables), `execution`
-(what operators share). Operators: `scan`, `csr` with `walk`, `neighbourhood` and `expand`, `join`,
-`rank`, `sort`, `grouping` and `aggregate`. `run` connects them, `profile` measures them, `target`,
-`reading` and `result` are the interface, `blob` reads one blob.
+Rooms, lowest first: `columns` (what is read), `operators` (what is done with it, and `run`, which
+connects them). `estimate` expects rows, `profile` measures them; `target`, `reading` and `result`
+are the interface, `blob` reads one blob.
 """

@@ -15,8 +15,8 @@ from typing import Any, Final
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.names import column_of
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.view import TableView
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.columns.view import TableView
 from omnigraph.engine.tables import filters, metered
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import BlobNotFound, BlobRangeInvalid, ExternalBlob, NotABlob, UsageError

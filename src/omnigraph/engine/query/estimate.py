@@ -18,11 +18,11 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import variables_of
 from omnigraph.compiler.statistics import UNKNOWN, Departure, Statistics
-from omnigraph.engine.query.csr import Edges
-from omnigraph.engine.query.execution import Execution, columns_of
-from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.rows import ResidentRows
-from omnigraph.engine.query.view import EdgeView, TableView
+from omnigraph.engine.query.columns.csr import Edges
+from omnigraph.engine.query.columns.frame import Bound, Frame
+from omnigraph.engine.query.columns.rows import ResidentRows
+from omnigraph.engine.query.columns.view import EdgeView, TableView
+from omnigraph.engine.query.operators.execution import Execution, columns_of
 
 Weights = npt.NDArray[np.float64]
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.compiler import plan
 from omnigraph.compiler.explain import explain, headline
-from omnigraph.engine.query.execution import Frames
-from omnigraph.engine.query.expand import Counted
+from omnigraph.engine.query.operators.execution import Frames
+from omnigraph.engine.query.operators.expand import Counted
 from omnigraph.engine.tables.metered import TableRead
 from omnigraph.storage.tables import IoStats
 

@@ -28,12 +28,12 @@ from omnigraph.compiler.explain import explain, known_of
 from omnigraph.compiler.ir import NOW_PARAMETER, Parameter, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.columns.table_cache import TableCache
+from omnigraph.engine.query.columns.view import View, read_entity
+from omnigraph.engine.query.operators.execution import Execution
+from omnigraph.engine.query.operators.run import Runner
 from omnigraph.engine.query.profile import Profile
 from omnigraph.engine.query.result import QueryResult, ReadTarget
-from omnigraph.engine.query.run import Runner
-from omnigraph.engine.query.table_cache import TableCache
-from omnigraph.engine.query.view import View, read_entity
 from omnigraph.engine.search.provider import WITHOUT_EMBEDDER, SearchProvider
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.memory import Memory

@@ -17,7 +17,7 @@ from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, Struct, ValueType
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.compiler.parameters import IntegerEncoding
-from omnigraph.engine.query.values import as_plain
+from omnigraph.engine.query.columns.values import as_plain
 from omnigraph.engine.tables.arrays import Array, is_null, one_chunk
 from omnigraph.errors import ExtraMissing
 from omnigraph.errors.base import counted

@@ -19,10 +19,9 @@ from typing import cast
 
 import pyarrow as pa
 
-from omnigraph.catalog.migration import MigrationPlan, plan_migration
-from omnigraph.catalog.model import Catalog, EdgeType, Key, NodeType, Property
-from omnigraph.catalog.plan_codec import decode_plan
-from omnigraph.catalog.steps import (
+from omnigraph.catalog.migration.plan_codec import decode_plan
+from omnigraph.catalog.migration.planning import MigrationPlan, plan_migration
+from omnigraph.catalog.migration.steps import (
     AddConstraint,
     AddProperty,
     AddType,
@@ -33,6 +32,7 @@ from omnigraph.catalog.steps import (
     RenameType,
     Step,
 )
+from omnigraph.catalog.model import Catalog, EdgeType, Key, NodeType, Property
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.active_schema import ActiveSchema, compile_active_schema

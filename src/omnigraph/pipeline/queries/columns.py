@@ -11,8 +11,8 @@ from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import AggregateFunction
 from omnigraph.compiler.scope import ranked_variable
-from omnigraph.engine.query.aggregate import fraction_of
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.operators.aggregate import fraction_of
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.queries.rows import PLACE, SCORE, Names, SparkRows
 from omnigraph.pipeline.queries.terms import result_of

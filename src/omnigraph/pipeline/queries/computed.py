@@ -20,9 +20,13 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Value
 from omnigraph.compiler.scalars import plain_type
 from omnigraph.compiler.scope import leaves_of
-from omnigraph.engine.query.conditions import PredicateEvaluator, refuse_paths, refuse_text
-from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.operators.conditions import (
+    PredicateEvaluator,
+    refuse_paths,
+    refuse_text,
+)
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.pipeline.datasource_schema import as_spark, spark_type
 from omnigraph.pipeline.queries.rows import SparkRows
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import Comparator, TextFunction
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.engine.search.analysis import terms_of
 from omnigraph.engine.search.postings import build_postings
 from omnigraph.engine.search.ranking import EDITS_DEFAULT

@@ -8,7 +8,7 @@ from pyspark.sql import Column, functions as f
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import I64, AggregateFunction
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.queries.columns import function_of
 from omnigraph.pipeline.queries.rows import Names, Property, SparkRows

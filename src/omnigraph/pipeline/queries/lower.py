@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, functions as f
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import CARRIED, STRING, TYPE_COLUMN, CarriedVariable
 from omnigraph.compiler.plan import operators_in
-from omnigraph.engine.query.execution import Execution, columns_of
-from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.scan import key_id
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.operators.execution import Execution, columns_of
+from omnigraph.engine.query.operators.pushdown import push
+from omnigraph.engine.query.operators.scan import key_id
 from omnigraph.engine.tables import filters
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.columns import Shown, aggregate, project, sort, sort_groups

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from omnigraph.compiler import plan
-from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rank import kept_by
+from omnigraph.engine.query.operators.execution import Execution
+from omnigraph.engine.query.operators.pushdown import push
+from omnigraph.engine.query.operators.rank import kept_by
 from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.rows import PLACE, SCORE, Names, SparkRows

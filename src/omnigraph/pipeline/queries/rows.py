@@ -12,7 +12,7 @@ from itertools import count
 from pyspark.sql import Column, DataFrame, functions as f
 
 from omnigraph.compiler.ir import TYPE_COLUMN
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.columns.rows import ID
 
 Property = tuple[str, str]
 """A variable and a property of it."""

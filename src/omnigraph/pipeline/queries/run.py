@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import PathOf
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.lower import Lowering
 from omnigraph.pipeline.queries.scans import Scans

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.engine.load.export import cut_pieces
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.columns.view import View
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.pipeline.datasource import Fragments, TableReader

@@ -16,8 +16,8 @@ from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, Struct, ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import Comparator
-from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.pipeline.datasource_schema import spark_type
 from omnigraph.pipeline.queries.computed import computed_column
 from omnigraph.pipeline.queries.rows import SparkRows

@@ -13,9 +13,9 @@ from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import TYPE_COLUMN, Condition, Direction
 from omnigraph.compiler.plan import WalkMode
-from omnigraph.engine.query.execution import Execution, columns_of
-from omnigraph.engine.query.pushdown import push
-from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.columns.rows import ID
+from omnigraph.engine.query.operators.execution import Execution, columns_of
+from omnigraph.engine.query.operators.pushdown import push
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.conditions import all_hold
 from omnigraph.pipeline.queries.rows import (

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.catalog.names import name_beside_id
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.columns.view import View
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.run import storage_of
 from omnigraph.pipeline.queries.scans import Scans

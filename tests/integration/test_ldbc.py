@@ -49,6 +49,7 @@ PARAMETERS: Mapping[str, Sequence[Values]] = {
     "ic11": people({"countryName": _COUNTRIES[1], "year": 2008}),
     "ic12": people({"className": "Class 1"}, {"className": "Class 2"}),
     "ic13": [{"from": 0, "to": each} for each in range(0, PEOPLE, 3)],
+    "ic14": [{"from": 0, "to": each} for each in range(1, PEOPLE, 3)],
 }
 FILES = {"q": "lsqb.gq", "is": "short.gq", "ic": "complex.gq"}
 

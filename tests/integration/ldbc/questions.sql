@@ -210,3 +210,19 @@ WITH RECURSIVE step(b, n) AS (
     UNION SELECT friend.b, n + 1 FROM step JOIN friend ON a = step.b WHERE n < 16
 )
 SELECT coalesce(min(n), -1) FROM step WHERE b = $to
+
+-- ic14
+WITH RECURSIVE step(b, way) AS (
+    SELECT $from::BIGINT, [$from::BIGINT]
+    UNION ALL SELECT friend.b, list_append(way, friend.b) FROM step JOIN friend ON a = step.b
+    WHERE len(way) < 5 AND NOT list_contains(way, friend.b)
+), arrived AS (SELECT way FROM step WHERE b = $to),
+talk AS (
+    SELECT c.p AS x, o.p AS y, CASE r.dst_type WHEN 'Post' THEN 1.0 ELSE 0.5 END AS worth
+    FROM ReplyOf r JOIN author c ON c.m = r.src JOIN author o ON o.m = r.dst
+    JOIN (SELECT DISTINCT a, b FROM friend) ON a = c.p AND b = o.p
+)
+SELECT list_transform(way, lambda one: one::VARCHAR) AS ids, coalesce((
+    SELECT sum(worth) FROM talk WHERE list_contains(way, x) AND list_contains(way, y)
+), 0)::DOUBLE AS weight
+FROM arrived WHERE len(way) = (SELECT min(len(way)) FROM arrived) ORDER BY weight DESC, list_reverse(ids)

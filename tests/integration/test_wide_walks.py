@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph
 from omnigraph.engine.query.columns import view
-from omnigraph.engine.query.operators import expand
+from omnigraph.engine.query.operators import walker
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """
@@ -38,7 +38,7 @@ def test_rows_from_before_and_after_are_put_in_one_order(
     monkeypatch.setattr(view, "LOOK_UP_COST", 100)
     monkeypatch.setattr(view, "LOOK_UP_COST_PER_ID", 0)
     monkeypatch.setattr(view, "LOOK_UP_COST_PER_ROW", 0)
-    monkeypatch.setattr(expand, "SEARCHES_MAX", 1)
+    monkeypatch.setattr(walker, "SEARCHES_MAX", 1)
     expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
     found = omnigraph.open(graph.uri).query(READ).rows()
     assert [(each["since"], each["b.age"]) for each in found] == expected

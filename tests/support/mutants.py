@@ -1091,7 +1091,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/query/operators/expand.py",
+        "engine/query/operators/walker.py",
         (
             "a walk that became wide binds other rows than before",
             "        self._is_target_resident = self._is_edge_resident = False\n",

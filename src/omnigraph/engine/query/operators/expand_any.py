@@ -21,7 +21,7 @@ from omnigraph.engine.query.columns.csr import Adjacency, build_neighbours
 from omnigraph.engine.query.columns.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.columns.rows import UNBOUND, Ordinals, Rows
 from omnigraph.engine.query.columns.typed_rows import TypedRows, rows_of_type
-from omnigraph.engine.query.operators import expand as single, walk
+from omnigraph.engine.query.operators import expand as single, walk, walker
 from omnigraph.engine.query.operators.execution import Execution, Frames
 from omnigraph.errors import QueryMemoryExceeded
 
@@ -151,7 +151,7 @@ class _Search:
         self._made: tuple[_Numbering, Adjacency] | None = None
 
     def step(self, frame: Frame) -> Iterator[Frame]:
-        for part in pieces_of(frame, single.SEARCHES_MAX):
+        for part in pieces_of(frame, walker.SEARCHES_MAX):
             yield from self._step(part)
 
     def _step(self, frame: Frame) -> Iterator[Frame]:
@@ -205,7 +205,7 @@ class _Search:
             mask, own = self._part(bound, variable, type_name)
             if mask.any():
                 resident = self.execution.view.node(type_name).resident
-                at = single.ordinals_in(resident, own)
+                at = walker.ordinals_in(resident, own)
                 numbers[mask] = np.where(at < 0, -1, numbering.of(type_name, at))
         return numbers
 

@@ -19,7 +19,7 @@ from omnigraph.engine.query.columns.frame import ROWS_MAX, Bound, Frame, pieces_
 from omnigraph.engine.query.columns.rows import ID, Ordinals
 from omnigraph.engine.query.columns.values import Columns
 from omnigraph.engine.query.operators.execution import Execution, Frames
-from omnigraph.engine.query.operators.expand import adjacency_of, ordinals_in
+from omnigraph.engine.query.operators.expand import adjacency_of
 from omnigraph.engine.query.operators.path_rows import PathRows
 from omnigraph.engine.query.operators.path_search import (
     BYTES_PER_NODE,
@@ -31,6 +31,7 @@ from omnigraph.engine.query.operators.path_search import (
     loop_cost,
     rows_by_source,
 )
+from omnigraph.engine.query.operators.walker import ordinals_in
 from omnigraph.engine.tables.arrays import Array
 from omnigraph.errors import PathWeightInvalid
 from omnigraph.lang.source import NOWHERE

@@ -4,8 +4,7 @@ The grammar accepts slightly more than the language. This module reports the res
 message: misplaced annotations and constraints, and wrong content of parentheses and lists.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -84,10 +83,7 @@ def _grammar() -> Lark:
 def _hint(unexpected: Unexpected) -> str | None:
     found, expected = unexpected.found, unexpected.expected
     if "a type name" in expected and found[:1].islower():
-        capital = f"{found[0].upper()}{found[1:]}"
-        if re.search(r"\bedge\s+$", unexpected.before):
-            return f"write `edge {capital}`; traversals and records may still say `{found}`"
-        return f"the name of a type begins with an upper-case letter: {capital}"
+        return f"the name of a type begins with an upper-case letter: {_capital(found)}"
     if "a property name" in expected and found[:1].isupper():
         return "the name of a property begins with a lower-case letter or '_'"
     if "a property name" in expected and found in {",", ";"}:
@@ -96,6 +92,10 @@ def _hint(unexpected: Unexpected) -> str | None:
         return "annotations of a node stand before 'implements'"
     keywords = {phrase.strip("'") for phrase in expected} & _KEYWORDS
     return close_match(found.lower(), keywords)
+
+
+def _capital(name: str) -> str:
+    return f"{name[0].upper()}{name[1:]}"
 
 
 _DIALECT = Dialect(
@@ -109,6 +109,7 @@ _DIALECT = Dialect(
     },
     words={
         "TYPE_NAME": "a type name",
+        "EDGE_NAME": "a type name",
         "PROPERTY_NAME": "a property name",
         "MARK_NAME": "the name of an annotation",
         "TYPE_WORD": "a property type",
@@ -143,7 +144,7 @@ _DIALECT = Dialect(
         "RBRACE": "'}'",
         "$END": "the end of the text",
     },
-    declaration=r"\b(?:node|edge|interface)[ \t\r\n]+[A-Z]",
+    declaration=r"\b(?:(?:node|interface)[ \t\r\n]+[A-Z]|edge[ \t\r\n]+[A-Za-z_])",
     hint=_hint,
 )
 
@@ -213,7 +214,7 @@ class _Reader:
         # A key in the header is the first constraint of the body, in another place.
         key = (each for each in map(self._mark, keys) if isinstance(each, Constraint))
         return Edge(
-            _name(name),
+            self._edge_name(name, _tokens(sources), _tokens(targets)),
             tuple(map(_name, _tokens(sources))),
             tuple(map(_name, _tokens(targets))),
             cardinality,
@@ -221,6 +222,21 @@ class _Reader:
             (*key, *self._members(tree)),
             span_of(tree),
         )
+
+    def _edge_name(self, name: Token, *ends: Sequence[Token]) -> Name:
+        """As it is declared: capitalised, which the reference asks of every edge that it knows."""
+        if name[0].isupper():
+            return _name(name)
+        if any(len(each) > 1 for each in ends) and name[0] != "_":
+            return replace(_name(name), text=_capital(name))
+        self._reading.report_fault(
+            SyntaxFault.UNEXPECTED,
+            f"expected a type name, found {quoted(name)}",
+            span_of(name),
+            hint=f"write `edge {_capital(name)}`; traversals and records may still say `{name}`",
+            expected=("a type name",),
+        )
+        return _name(name)
 
     def _cardinality(self, mark: Tree[Token]) -> Cardinality | None:
         match _arguments(mark):

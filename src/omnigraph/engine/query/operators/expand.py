@@ -13,7 +13,7 @@ from omnigraph.engine.query.columns.csr import Adjacency
 from omnigraph.engine.query.columns.frame import ROWS_MAX, Frame, pieces_of
 from omnigraph.engine.query.operators.execution import Execution, Frames
 from omnigraph.engine.query.operators.known import KnownWalk
-from omnigraph.engine.query.operators.walker import Places, Walker, bind_ends
+from omnigraph.engine.query.operators.walker import EdgeWalker, Places, bind_ends
 
 Counted = Iterator[tuple[Frame, Places | None]]
 """Rows with their weights: how many rows each stands for; None for one each."""
@@ -30,7 +30,7 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
         return
     known: KnownWalk | None = execution.view.remembered("walk", operator)
     if known is None:
-        walker = Walker(operator, execution)
+        walker = EdgeWalker(operator, execution)
         for frame in frames:
             yield from _expand(walker, frame)
         walker.remember()
@@ -39,14 +39,14 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
     for frame in frames:
         after = known.after(frame)
         if after is None:
-            yield from _expand(Walker(operator, execution), frame)
+            yield from _expand(EdgeWalker(operator, execution), frame)
             continue
         kept = execution.keep(operator.filters, after) if operator.filters else after
         if kept.count:
             yield kept
 
 
-def _expand(walker: Walker, frame: Frame) -> Frames:
+def _expand(walker: EdgeWalker, frame: Frame) -> Frames:
     operator, execution = walker.operator, walker.execution
     there = walker.startable(frame)
     if walker.can_check(there):
@@ -69,7 +69,7 @@ def count_expand(operator: plan.Expand, rows: Counted, execution: Execution) -> 
     first = next(rows, None)
     if first is None:
         return
-    walker = Walker(operator, execution)
+    walker = EdgeWalker(operator, execution)
     again = chain((first,), rows)
     is_weighted = first[1] is not None
     if is_weighted or walker.is_resident(first[0].count):
@@ -105,7 +105,7 @@ def adjacency_of(
         columns=(),
         edge_columns=(),
     )
-    return Walker(alone, execution).adjacency()
+    return EdgeWalker(alone, execution).adjacency()
 
 
 def count_chain(walks: Sequence[plan.Expand], execution: Execution) -> Sequence[plan.Expand]:
@@ -117,7 +117,7 @@ def count_chain(walks: Sequence[plan.Expand], execution: Execution) -> Sequence[
         return walks
     product = 1
     for count, each in enumerate(walks):
-        walker = Walker(each, execution)
+        walker = EdgeWalker(each, execution)
         product *= walker.degree_max if walker.is_cached else WEIGHT_MAX
         if product >= WEIGHT_MAX:
             return walks[: max(1, count)]

@@ -69,7 +69,7 @@ def _around(operator: plan.Expand, view: View) -> EdgeView:
     return known
 
 
-class Walker:
+class EdgeWalker:
     """Runs one `Expand` of one execution."""
 
     def __init__(self, operator: plan.Expand, execution: Execution) -> None:

@@ -22,7 +22,7 @@ from omnigraph.engine.query.columns import view
 from omnigraph.engine.query.columns.table_cache import TableCache
 from omnigraph.engine.query.columns.values import as_plain
 from omnigraph.engine.query.columns.view import View
-from omnigraph.engine.query.operators import execution, expand
+from omnigraph.engine.query.operators import execution, intersect, walk, walker
 from omnigraph.engine.query.operators.execution import Execution
 from omnigraph.engine.query.operators.run import Runner
 from omnigraph.engine.query.reading import types_of
@@ -39,7 +39,7 @@ from support.graphs import (
     graphs,
 )
 from support.interpreter import run
-from support.queries import parameter_values, paths, reads
+from support.queries import cycles, parameter_values, paths, reads
 from support.steps import format_read
 from support.worlds import Shape, World, write_world
 
@@ -177,6 +177,22 @@ def test_shortest_paths_are_those_of_the_interpreter(
 
 @settings(PATIENT)
 @given(st.data())
+def test_cycles_walked_from_either_end_are_those_of_the_interpreter(
+    worlds: list[World], data: st.DataObject
+) -> None:
+    query = data.draw(cycles(CATALOG))
+    note(format_read(query))
+    world = data.draw(st.sampled_from(worlds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intersect, "STEPS_MIN", 0)
+        patch.setattr(intersect, "GAIN_MIN", 0.0)
+        patch.setattr(walk, "MARKS_MAX", data.draw(st.sampled_from((0, 8))))
+        for access in AccessMode:
+            check(query, world, {}, access)
+
+
+@settings(PATIENT)
+@given(st.data())
 def test_a_read_that_changes_its_access_midway_answers_as_the_interpreter(
     worlds: list[World], data: st.DataObject
 ) -> None:
@@ -191,7 +207,7 @@ def test_a_read_that_changes_its_access_midway_answers_as_the_interpreter(
         patch.setattr(view, "LOOK_UP_COST", data.draw(st.integers(0, 200)))
         patch.setattr(view, "LOOK_UP_COST_PER_ID", data.draw(st.integers(0, 20)))
         patch.setattr(view, "LOOK_UP_COST_PER_ROW", data.draw(st.integers(0, 20)))
-        patch.setattr(expand, "SEARCHES_MAX", data.draw(st.integers(1, 3)))
+        patch.setattr(walker, "SEARCHES_MAX", data.draw(st.integers(1, 3)))
         patch.setattr(execution, "LATE_FACTOR", data.draw(st.integers(0, 2)))
         for _ in range(2):
             check(query, cold, values, AccessMode.AUTO)

@@ -326,6 +326,33 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "        if hop >= hops_low:\n",
             "tests/integration/test_query_rules.py::test_a_rule_holds",
         ),
+        (
+            "a bisection stops one step early",
+            ".max(initial=0)).bit_length()):",
+            ".max(initial=0)).bit_length() - 1):",
+            "tests/integration/test_cycles.py",
+        ),
+    ),
+    *_of(
+        "engine/query/operators/intersect.py",
+        (
+            "a cycle walks the longer list of neighbours",
+            "self._other_counts(others) < walk.degrees(ahead, starts)",
+            "self._other_counts(others) > walk.degrees(ahead, starts)",
+            "tests/integration/test_cycles.py",
+        ),
+        (
+            "a cycle loses the row that a neighbour of the other end came from",
+            "        back_rows = theirs[back_rows]\n",
+            "        pass\n",
+            "tests/integration/test_cycles.py",
+        ),
+        (
+            "rows of a cycle come end by end",
+            '        order = np.argsort(whole, kind="stable")\n',
+            "        order = np.arange(len(whole))\n",
+            "tests/integration/test_cycles.py",
+        ),
     ),
     *_of(
         "engine/query/operators/aggregate.py",

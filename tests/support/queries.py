@@ -244,6 +244,40 @@ def made_type(operand: Operand) -> ValueType:
 
 
 @st.composite
+def cycles(draw: DrawFn, catalog: Catalog) -> Read:
+    """Two walks, the second of which meets a node that is bound, perhaps in an optional block."""
+    start = draw(st.sampled_from([e.source for e in catalog.edges if e.source == e.target]))
+    first = draw(
+        st.sampled_from([each for each in _steps_from(catalog, start) if each[2] == start])
+    )
+    second = draw(st.sampled_from(_steps_from(catalog, start)))
+    joining = draw(st.sampled_from([e for e in _steps_from(catalog, start) if e[2] == second[2]]))
+    steps: list[Step] = [Scan("a", start)]
+    opening = Expand("a", first[0], first[1], "b", start)
+    steps.append(Optionally((opening,)) if draw(st.integers(0, 3)) == 0 else opening)
+    met = draw(st.sampled_from("aab"))
+    middle = "b" if met == "a" else draw(st.sampled_from("ab"))
+    steps.append(Expand(middle, second[0], second[1], "c", second[2]))
+    check = Expand(met, joining[0], joining[1], "c", second[2])
+    if draw(st.booleans()):
+        check = Expand("c", joining[0], joining[1].reversed(), met, start)
+    steps.append(check)
+    if draw(st.booleans()):
+        known = Constant(draw(st.sampled_from(IDS)), STRING)
+        steps.append(Where(Compare(IdOf(draw(st.sampled_from("bc"))), Comparator.NE, known)))
+    outputs = tuple(Output(name, IdOf(name), STRING) for name in "abc")
+    return Read("cycle", (), tuple(steps), outputs)
+
+
+def _steps_from(catalog: Catalog, start: str) -> list[tuple[str, Direction, str]]:
+    """The steps from a node of a type: edge, direction and the type at the other end."""
+    ahead = [(e.name, Direction.OUT, e.target) for e in catalog.edges if e.source == start]
+    back = [(e.name, Direction.IN, e.source) for e in catalog.edges if e.target == start]
+    both = [(name, Direction.BOTH, far) for name, _, far in ahead if far == start]
+    return ahead + back + both
+
+
+@st.composite
 def walks(draw: DrawFn, catalog: Catalog) -> Read:
     """One to three walks from a scan, and one variable that is known by its id, perhaps ranked.
 

@@ -11,7 +11,9 @@ from omnigraph.compiler.plan import WalkMode
 from omnigraph.compiler.scope import operands_in
 from omnigraph.engine.query.columns.csr import Adjacency
 from omnigraph.engine.query.columns.frame import ROWS_MAX, Frame, pieces_of
+from omnigraph.engine.query.operators import intersect
 from omnigraph.engine.query.operators.execution import Execution, Frames
+from omnigraph.engine.query.operators.intersect import Intersection
 from omnigraph.engine.query.operators.known import KnownWalk
 from omnigraph.engine.query.operators.walker import EdgeWalker, Places, bind_ends
 
@@ -24,7 +26,13 @@ WEIGHT_MAX: Final = 1 << 40
 _LISTED: Final = frozenset({AggregateFunction.COLLECT, AggregateFunction.PERCENTILE})
 
 
-def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frames:
+def expand(
+    operator: plan.Expand,
+    frames: Frames,
+    execution: Execution,
+    check: plan.Expand | None = None,
+) -> Frames:
+    """The walked rows; those that the check above would drop need not be among them."""
     if operator.mode is WalkMode.NOTHING:
         bind_ends(operator, execution)
         return
@@ -32,21 +40,21 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
     if known is None:
         walker = EdgeWalker(operator, execution)
         for frame in frames:
-            yield from _expand(walker, frame)
+            yield from _expand(walker, frame, check)
         walker.remember()
         return
     bind_ends(operator, execution)
     for frame in frames:
-        after = known.after(frame)
+        after = known.after(frame, ROWS_MAX if check is None else intersect.STEPS_MIN)
         if after is None:
-            yield from _expand(EdgeWalker(operator, execution), frame)
+            yield from _expand(EdgeWalker(operator, execution), frame, check)
             continue
         kept = execution.keep(operator.filters, after) if operator.filters else after
         if kept.count:
             yield kept
 
 
-def _expand(walker: EdgeWalker, frame: Frame) -> Frames:
+def _expand(walker: EdgeWalker, frame: Frame, check: plan.Expand | None) -> Frames:
     operator, execution = walker.operator, walker.execution
     there = walker.startable(frame)
     if walker.can_check(there):
@@ -54,8 +62,10 @@ def _expand(walker: EdgeWalker, frame: Frame) -> Frames:
         if kept.count:
             yield kept
         return
-    for part in walker.parts(there):
-        for after in walker.step(part):
+    shorter = None if check is None else Intersection.of(walker, check, there)
+    source: EdgeWalker | Intersection = shorter or walker
+    for part in source.parts(there):
+        for after in walker.step(part, source.walk):
             kept = execution.keep(operator.filters, after)
             if kept.count:
                 yield from pieces_of(kept, ROWS_MAX)

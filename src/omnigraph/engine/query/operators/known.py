@@ -50,12 +50,16 @@ class KnownWalk:
             adjacency,
         )
 
-    def after(self, frame: Frame) -> Frame | None:
-        """The rows that the walk yields; None if the general way has to be taken."""
+    def after(self, frame: Frame, most: int = ROWS_MAX) -> Frame | None:
+        """The rows that the walk yields; None if the general way has to be taken.
+
+        It has to be if the rows would be more than `most`.
+        """
         start = frame.bound[self.source]
         if start.rows is not self.near:
             return None
-        found = self._from_one(start.at) if frame.count == 1 else self._from_all(start.at)
+        from_ = self._from_one if frame.count == 1 else self._from_all
+        found = from_(start.at, most)
         if found is None:
             return None
         rows, targets, edges = found
@@ -70,7 +74,7 @@ class KnownWalk:
         return Frame(len(targets), bound)
 
     def _from_one(
-        self, at: Ordinals
+        self, at: Ordinals, most: int
     ) -> tuple["npt.NDArray[np.int64] | None", Ordinals, Ordinals | None] | None:
         """Slices instead of gathers; no rows to repeat if one neighbour is found."""
         place = int(at[0])
@@ -78,17 +82,19 @@ class KnownWalk:
             return None
         adjacency = self.adjacency
         start, stop = int(adjacency.starts[place]), int(adjacency.starts[place + 1])
+        if stop - start > most:
+            return None
         edges = None if adjacency.edges is None else adjacency.edges[start:stop]
         rows = None if stop - start == 1 else np.zeros(stop - start, np.int64)
         return rows, adjacency.targets[start:stop], edges
 
     def _from_all(
-        self, at: Ordinals
+        self, at: Ordinals, most: int
     ) -> tuple["npt.NDArray[np.int64]", Ordinals, Ordinals | None] | None:
         adjacency = self.adjacency
         if not len(at) or np.minimum.reduce(at) < 0:
             return None
-        if int(np.add.reduce(adjacency.degrees[at])) > ROWS_MAX:
+        if int(np.add.reduce(adjacency.degrees[at])) > most:
             return None
         rows, places = walk.spread(adjacency, at)
         edges = None if adjacency.edges is None else adjacency.edges[places]

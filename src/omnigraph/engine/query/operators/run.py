@@ -21,6 +21,7 @@ from omnigraph.engine.query.operators.expand import (
     expand,
 )
 from omnigraph.engine.query.operators.expand_any import expand_any, join_leaf
+from omnigraph.engine.query.operators.intersect import joins
 from omnigraph.engine.query.operators.join import (
     NUMBER,
     anti_join,
@@ -100,7 +101,9 @@ class Runner:
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is the frame of the operator `Given`."""
-        frames = self._rows(operator, outside)
+        return self._watched(operator, self._rows(operator, outside))
+
+    def _watched(self, operator: plan.Operator, frames: Frames) -> Frames:
         if self._is_cancellable:
             frames = _checked(frames)
         return frames if self._watch is None else self._watch.frames(operator, frames)
@@ -118,6 +121,10 @@ class Runner:
                 return self._either(operator, outside)
             case plan.Stage():
                 return self._stage(operator)
+            case plan.Expand(closes=True, input=plan.Expand() as walk) if joins(operator, walk):
+                given = self.rows(walk.input, outside)
+                narrowed = self._watched(walk, expand(walk, given, execution, operator))
+                return expand(operator, narrowed, execution)
             case plan.Expand(input=given):
                 return expand(operator, self.rows(given, outside), execution)
             case plan.ExpandAny(input=given):

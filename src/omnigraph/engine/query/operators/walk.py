@@ -22,6 +22,9 @@ Keys = npt.NDArray[np.int64]
 STEPS_MAX: Final = 1 << 21
 """How many edges are followed between two checks for cancellation."""
 
+MARKS_MAX: Final = 8
+"""A look-up by bisection takes as long as marking so many neighbours."""
+
 BYTES_PER_STEP: Final = 64
 """The bytes per followed edge during a hop."""
 
@@ -60,11 +63,13 @@ def meets(adjacency: Adjacency, near: Ordinals, far: Ordinals) -> Mask:
     """Row by row: is `far` next to `near`?
 
     The distinct near nodes usually have few neighbours compared with the rows. Their hashes mark a
-    small table; only rows that hit a mark are looked up.
+    small table; only rows that hit a mark are looked up. If they have many, all rows are looked up.
     """
     asked = np.zeros(len(adjacency.starts) - 1, np.bool_)
     asked[near] = True
     nodes = np.flatnonzero(asked).astype(np.int32)
+    if int(degrees(adjacency, nodes).sum()) > MARKS_MAX * len(near):
+        return _are_among(adjacency, near, far)
     rows, others = step(adjacency, nodes)
     there = _keys(nodes[rows].astype(np.int64), others)  # sorted, as nodes and neighbours are
     wanted = _keys(near.astype(np.int64), far)
@@ -78,6 +83,20 @@ def meets(adjacency: Adjacency, near: Ordinals, far: Ordinals) -> Mask:
     places = np.searchsorted(there, wanted[maybe])
     places[places == len(there)] = 0
     found[maybe] = there[places] == wanted[maybe]
+    return found
+
+
+def _are_among(adjacency: Adjacency, near: Ordinals, far: Ordinals) -> Mask:
+    """`meets` by bisection of the sorted neighbours of each row."""
+    low = adjacency.starts[near]
+    stop = high = low + adjacency.degrees[near]
+    last = len(adjacency.targets) - 1
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        is_less = (low < high) & (adjacency.targets[np.minimum(middle, last)] < far)
+        low, high = np.where(is_less, middle + 1, low), np.where(is_less, high, middle)
+    found = low < stop
+    found[found] = adjacency.targets[low[found]] == far[found]
     return found
 
 
@@ -152,11 +171,16 @@ def advance(adjacency: Adjacency, nodes: Ordinals, met: Mask) -> Ordinals:
 
 def cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
     """Ranges of nodes with at most `STEPS_MAX` neighbours together, or of one node."""
-    ends = np.cumsum(degrees(adjacency, nodes))
+    return cut_counts(degrees(adjacency, nodes), STEPS_MAX)
+
+
+def cut_counts(counts: Places, most: int) -> Iterator[slice]:
+    """Ranges with at most so many together, or of one."""
+    ends = np.cumsum(counts)
     start = 0
-    while start < len(nodes):
+    while start < len(counts):
         before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, before + STEPS_MAX, side="right"))
+        stop = int(np.searchsorted(ends, before + most, side="right"))
         yield slice(start, max(stop, start + 1))
         start = max(stop, start + 1)
 

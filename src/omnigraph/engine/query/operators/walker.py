@@ -4,7 +4,7 @@ The walk is always the same (`walk`). The adjacency has two sources: all edges o
 once and cached; or only the edges around the nodes of this morsel, read through an index.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, assert_never
@@ -47,6 +47,10 @@ class Arrived:
     rows: Places
     target: Bound
     edge: Bound | None
+
+
+WalkFrom = Callable[[Frame], Arrived]
+"""Walks from all rows of a frame."""
 
 
 def bind_ends(operator: plan.Expand, execution: Execution) -> None:
@@ -132,6 +136,17 @@ class EdgeWalker:
             by_edge = self.operator.mode is WalkMode.EDGES
             self._followed = self._edges().adjacency(self.operator.direction, by_edge=by_edge)
         return self._followed
+
+    def neighbours_from(self, variable: str) -> Adjacency:
+        """The walk as seen from one of its two ends, each neighbour once."""
+        ahead = self.operator.direction
+        is_ahead = variable == self.operator.source
+        return self._edges().adjacency(ahead if is_ahead else ahead.reversed(), by_edge=False)
+
+    def ends_at(self, variable: str, frame: Frame) -> Ordinals:
+        """The nodes at one of the two ends, as ordinals of their whole table."""
+        table = self.near if variable == self.operator.source else self.far
+        return ordinals_in(table.resident, frame.bound[variable])
 
     def remember(self) -> None:
         """The walk for the next run, if all that it needs stays at hand."""
@@ -221,32 +236,23 @@ class EdgeWalker:
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
             yield from pieces_of(frame, SEARCHES_MAX)
             return
-        at = ordinals_in(self.near.resident, frame.bound[self.operator.source])
-        ends = walk.degrees(self.adjacency(), at).cumsum()
-        if ends[-1] <= ROWS_MAX:
-            yield frame
-            return
-        start = 0
-        while start < frame.count:
-            before = int(ends[start - 1]) if start else 0
-            stop = int(np.searchsorted(ends, before + ROWS_MAX, side="right"))
-            stop = max(stop, start + 1)
-            yield frame.slice(start, stop)
-            start = stop
+        at = self.ends_at(self.operator.source, frame)
+        for piece in walk.cut_counts(walk.degrees(self.adjacency(), at), ROWS_MAX):
+            yield frame.slice(piece.start, piece.stop)
 
     # walking
 
-    def step(self, frame: Frame) -> Iterator[Frame]:
+    def step(self, frame: Frame, walk_from: WalkFrom) -> Iterator[Frame]:
         """The rows that a walk yields; if memory runs out, half of the input at a time."""
         check_cancelled()
         try:
-            found = self.walk(frame)
+            found = walk_from(frame)
         except QueryMemoryExceeded:
             if frame.count == 1:
                 raise
             half = frame.count // 2
-            yield from self.step(frame.slice(0, half))
-            yield from self.step(frame.slice(half, None))
+            yield from self.step(frame.slice(0, half), walk_from)
+            yield from self.step(frame.slice(half, None), walk_from)
         else:
             yield self.join(frame, found)
 
@@ -260,7 +266,10 @@ class EdgeWalker:
         return found or self._walk_resident(ordinals_in(self.near.resident, bound))
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
-        rows, targets, edges = self._follow(self.adjacency(), at)
+        return self.arrived(*self._follow(self.adjacency(), at))
+
+    def arrived(self, rows: Places, targets: Ordinals, edges: Ordinals | None = None) -> Arrived:
+        """Walks among all edges, with the nodes and edges that they reached."""
         edge = None if edges is None else self._edge_bound(edges)
         return Arrived(rows, self._target_bound(targets), edge)
 

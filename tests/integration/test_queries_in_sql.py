@@ -88,6 +88,11 @@ QUESTIONS = {
            ) SELECT DISTINCT q, n, name FROM best JOIN knows ON src = q
            JOIN person ON name = dst WHERE age > n""",
     ),
+    "nothing after a stage that is never": (
+        """match { $p: Person } with { $p } match { $p knows $q  year(now()) < 2001 }
+           return { count($q) as n }""",
+        "SELECT 0",
+    ),
     "groups of groups": (
         """match { $p: Person  $p $k:knows $q } with { $q, count($k) as n } having { n > 1 }
            with { n, count($q) as people } return { sum(people) as all, max(n) as most }""",

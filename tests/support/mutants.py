@@ -1127,6 +1127,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "compiler/passes/push_filters.py",
+        (
+            "a condition without variables moves above a stage",
+            "if isinstance(each.step, Stage)), 0)",
+            "if each.step is None), 0)",
+            "tests/golden/test_golden_passes.py",
+        ),
+    ),
+    *_of(
         "compiler/costs.py",
         (
             "the dearer of two orders goes on",

@@ -192,6 +192,7 @@ class _Block:
                 self._join(self._either(step))
                 self.types[variable] = types
             case ir.Stage(read, carried):
+                assert isinstance(self.rows, plan.OneRow), "a stage is the first step"
                 self.rows = plan.Stage(
                     _lower_read(read, self.catalog), tuple(map(self._carried, carried))
                 )

@@ -20,6 +20,7 @@ from omnigraph.compiler.ir import (
     Read,
     Scan,
     ScanAny,
+    Stage,
     Step,
     Where,
     Within,
@@ -64,8 +65,10 @@ def _push(steps: Sequence[Step], *, outer: frozenset[str]) -> tuple[Step, ...]:
             if variable not in outer:
                 binder.setdefault(variable, len(places))
         places.append(_Place(_push_inside(step, outer=outer.union(binder))))
+    # A stage replaces the rows before it, so nothing that follows it may move above it.
+    first = next((at for at, each in enumerate(places) if isinstance(each.step, Stage)), 0)
     for condition in conditions:
-        _attach(condition, places, binder)
+        _attach(condition, places, binder, first)
     return tuple(step for place in places for step in place.steps())
 
 
@@ -80,9 +83,9 @@ def _push_inside(step: Step, *, outer: frozenset[str]) -> Step:
             return step
 
 
-def _attach(condition: Condition, places: list[_Place], binder: dict[str, int]) -> None:
+def _attach(condition: Condition, places: list[_Place], binder: dict[str, int], first: int) -> None:
     variables = variables_of(condition)
-    place = places[max((binder.get(each, 0) for each in variables), default=0)]
+    place = places[max((binder.get(each, first) for each in variables), default=first)]
     if len(variables) == 1 and isinstance(place.step, Binder):
         place.taken.append(condition)
     else:

@@ -93,7 +93,7 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI'
     yield
 
 
-def _declare_graph_id(
+async def _declare_graph_id(
     graph_id: Annotated[str, Path(description="The graph id.", pattern="^[A-Za-z0-9-]{1,64}$")],
 ) -> None:
     """Declares the parameter in the OpenAPI document."""

@@ -117,7 +117,11 @@ class RequestContext:
             yield
 
 
-def _find_context(request: Request) -> RequestContext:
+# FastAPI runs a dependency that is a plain function in a thread: each of them would cost a request
+# two switches of threads. Those that only compute are coroutines, and run on the event loop.
+
+
+async def _find_context(request: Request) -> RequestContext:
     context = request.state.context
     assert isinstance(context, RequestContext)
     return context
@@ -141,7 +145,7 @@ def find_actor(request: Request, state: ServerState) -> str | None:
     return find_runtime(request).authenticate(state, header, address)
 
 
-def _declare_key(
+async def _declare_key(
     key: Annotated[
         str | None,
         Header(
@@ -167,7 +171,7 @@ KEYED: Final = Depends(_declare_key)
 """For the routes that write."""
 
 
-def _declare_preference(
+async def _declare_preference(
     prefer: Annotated[
         str | None, Header(alias=PREFER, description="`respond-async`: answer 202 with a job.")
     ] = None,
@@ -183,7 +187,12 @@ BranchQuery = Annotated[
 ]
 """For the routes that take the branch from the query string."""
 
-CurrentRuntime = Annotated[ServerRuntime, Depends(find_runtime)]
+
+async def _find_runtime(request: Request) -> ServerRuntime:
+    return find_runtime(request)
+
+
+CurrentRuntime = Annotated[ServerRuntime, Depends(_find_runtime)]
 
 
 class LimitedRequest(Request):

@@ -42,7 +42,7 @@ def _open_blob(
     return context.graph.blob(entity, type_, identity, property_, **selector)
 
 
-def _declare_conditions(
+async def _declare_conditions(
     if_match: Annotated[
         str | None, Header(description="Only if one of these tags matches.")
     ] = None,
@@ -53,7 +53,7 @@ def _declare_conditions(
     """Declares the headers in the OpenAPI document."""
 
 
-def _declare_range(
+async def _declare_range(
     range_: Annotated[
         str | None, Header(alias="Range", description="Which bytes, e.g. `bytes=0-9`.")
     ] = None,

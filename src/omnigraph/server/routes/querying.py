@@ -99,7 +99,7 @@ class SnapshotSelector(TypedDict):
     at: str | None
 
 
-def _find_selector(
+async def _find_selector(
     *,
     branch: BranchQuery = None,
     snapshot: Annotated[str | None, Query(description="The state at this commit.")] = None,

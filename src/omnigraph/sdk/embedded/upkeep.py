@@ -74,7 +74,7 @@ class LocalUpkeep:
         `spark` says, or the environment.
 
         Raises UsageError, SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while
-        there are other branches; SchemaLocked, SchemaChanged when somebody else changes it;
+        there are other branches; SchemaLocked, SchemaChanged when another process changes it;
         OpenedReadOnly; JobFailed.
         """
         from omnigraph.catalog.portability import check_portable

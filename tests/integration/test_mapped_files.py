@@ -2,16 +2,24 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from social_data import fill_graph, make_network
 from social_questions import QUESTIONS, Parameters
 
-from omnigraph.engine.opening import open_graph
+from omnigraph.effects import REAL
+from omnigraph.engine.graph.state import Mode
+from omnigraph.engine.maintain.optimize import OptimizeResult
+from omnigraph.engine.opening import open_graph, open_in
 from omnigraph.engine.tables.metered import ON_READ, TableRead
+from omnigraph.errors import StorageFailure
 from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.layout import MAPPED
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.testing.faults import watch_stores
 
 PERSONS = 60
 FRIENDS = (
@@ -84,6 +92,39 @@ def test_a_write_makes_files_stale_and_cleanup_removes_those(place: Path) -> Non
     assert len(left) == len(kept)
     assert left != kept
     assert friends_of(place, friend) == after
+
+
+class FailingReads:
+    """After so many calls that read a table, all others fail."""
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.begun = 0
+
+    def before(self, call: str, *, is_write: bool) -> None:
+        self.begun += call.startswith("tables.") and not is_write
+        if self.begun > self.allowed:
+            raise StorageFailure("read", subject=call, reason="the test said so")
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        """Nothing fails once it has happened."""
+
+
+def optimize_in(stores: Stores, faults: FailingReads) -> OptimizeResult:
+    return open_in(watch_stores(stores, faults), Mode.READ_WRITE).optimize()
+
+
+def test_an_optimize_that_was_published_succeeds_though_no_file_can_be_kept(place: Path) -> None:
+    friend = str(make_network(PERSONS).nodes["Person"]["name"][0])
+    before = friends_of(place, friend)
+    open_fresh(place).mutate(NEWCOMER, {"p": "late", "f": friend})
+    twin = open_stores(str(copytree(place, place.with_name("twin"))), REAL)
+    unmapped = FailingReads(1_000_000)
+    optimize_in(replace(twin, mapped=None), unmapped)
+    faults = FailingReads(unmapped.begun)
+    assert optimize_in(open_stores(str(place), REAL), faults).commits
+    assert faults.begun > faults.allowed
+    assert friends_of(place, friend) == sorted([*before, "late"])
 
 
 def test_a_branch_has_files_of_its_own(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from omnigraph.engine.gate import Action
 from omnigraph.engine.graph.state import Mode, OpenGraph
 from omnigraph.engine.query.columns.table_cache import TableCache
 from omnigraph.engine.query.target import Target
-from omnigraph.errors import UsageError
+from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import RECOVERY
@@ -77,9 +78,10 @@ class GraphMaintenance(OpenGraph):
         request = OptimizeRequest(branch, actor, idempotency, message)
         catalog = self.active_schema().catalog
         result = optimize(self._context, catalog, request, rewriter_for or in_process)
-        map_tables(lambda: self._view_apart(branch), self._stores.mapped)
-        if branch == MAIN:  # the branches that start from it have graphs of a like shape
-            keep_statistics(self._stores.mapped, lambda: self._view_apart(branch))
+        with suppress(OmnigraphError):  # the commit stands, and readers do without these files
+            map_tables(lambda: self._view_apart(branch), self._stores.mapped)
+            if branch == MAIN:  # the branches that start from it have graphs of a like shape
+                keep_statistics(self._stores.mapped, lambda: self._view_apart(branch))
         return result
 
     def _view_apart(self, branch: BranchName) -> View:

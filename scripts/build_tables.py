@@ -1,5 +1,6 @@
 """Hatch's hook: a wheel holds the tables of both grammars and the web page."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ class TablesHook(BuildHookInterface):  # type: ignore[type-arg] # Hatch's own pa
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         del build_data
         root = Path(self.root)
+        # pip shows this process the packages of the build by its path alone.
+        path = os.pathsep.join([str(root / "src"), *sys.path])
         subprocess.run(
             [sys.executable, str(root / "scripts" / "tables")],
             check=True,
-            env={"PYTHONPATH": str(root / "src")},
+            env=os.environ | {"PYTHONPATH": path},
         )
         # Without Node there is no page, and `/ui` of the server says so. `make setup`, which
         # installs the sources in place, builds the page itself.

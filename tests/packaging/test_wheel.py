@@ -89,9 +89,9 @@ def install(folder: Path, python: str, *words: str) -> Place:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the files git knows, as a stranger would have them."""
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files git knows, as a stranger would have them."""
+    tree = tmp_path_factory.mktemp("tree")
     listed = subprocess.run(
         [
             "git",
@@ -116,8 +116,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(ROOT / name, tree / name)
     if PAGE.exists():  # built from these sources, so that this build need not do it again
         shutil.copytree(PAGE, tree / PAGE.relative_to(ROOT))
+    return tree
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [find_uv(), "build", "--wheel", "--quiet", "-o", str(out), str(tree)], check=True
+        [find_uv(), "build", "--wheel", "--quiet", "-o", str(out), str(checkout)], check=True
     )
     (made,) = out.glob("*.whl")
     return made
@@ -158,6 +164,13 @@ def test_the_wheel_has_the_built_page(wheel: Path) -> None:
     shown = [each.removeprefix("omnigraph/server/page/") for each in names if "/page/" in each]
     assert {"index.html", "index.html.gz"} <= set(shown)
     assert [each for each in shown if each.startswith("assets/index-") and each.endswith(".js")]
+
+
+def test_pip_builds_the_checkout_as_uv_does(checkout: Path, wheel: Path, tmp_path: Path) -> None:
+    place = install(tmp_path, sys.executable, "pip")  # nothing that a build could borrow
+    place.run_well("pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(checkout))
+    (made,) = tmp_path.glob("*.whl")
+    assert zipfile.ZipFile(made).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
 @pytest.mark.slow

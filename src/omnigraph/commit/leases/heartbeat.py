@@ -9,6 +9,9 @@ from omnigraph.storage.objects import Objects
 CLOCK_TRUSTED_MS: Final = 1_000
 """How long one reading of the store's clock is extrapolated with our own."""
 
+IDLE_S: Final = 5.0
+"""How long the thread waits for another lease before it ends."""
+
 
 class Renewable(Protocol):
     def renew(self) -> None: ...
@@ -17,8 +20,9 @@ class Renewable(Protocol):
 class Heartbeat:
     """Renews every registered lease once per interval, from one daemon thread.
 
-    The thread starts with the first lease. It waits in real time even if a test scripts the
-    clock: other processes measure its age in real time.
+    The thread starts with the first lease, and ends when there has been none for a while: a process
+    may open any number of graphs. It waits in real time even if a test scripts the clock: other
+    processes measure the age of a lease in real time.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -40,15 +44,20 @@ class Heartbeat:
             self._leases.discard(leases)
 
     def _beat(self) -> None:
-        while True:
-            with self._changed:
-                while not self._leases:
-                    self._changed.wait()
+        while self._await_lease():
             Event().wait(self._interval_s)
             with self._changed:
                 due = list(self._leases)
             for each in due:
                 each.renew()
+
+    def _await_lease(self) -> bool:
+        """False if the thread is to end; the next lease starts another one."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: bool(self._leases), IDLE_S):
+                self._thread = None
+                return False
+            return True
 
 
 class StoreClock:

@@ -4,7 +4,7 @@ import json
 import signal
 import socket
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -30,6 +30,7 @@ from omnigraph.engine.opening import open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write import group_plan, write_queue
 from omnigraph.engine.write.mutate import MutationResult
+from omnigraph.engine.write.queued_write import QueuedWrite
 from omnigraph.errors import (
     ConstraintViolation,
     ExpectedVersionMismatch,
@@ -518,6 +519,27 @@ def test_ctrl_c_before_the_group_is_taken_withdraws_the_write(graph: LocalGraph)
     queue._leave(lane)
     assert people(graph) == {"ann", "bob"}
     put(graph, "dee")()
+
+
+@pytest.mark.parametrize("has_joined", [False, True])
+def test_ctrl_c_while_a_write_joins_withdraws_it(graph: LocalGraph, *, has_joined: bool) -> None:
+    class Interrupted(deque[QueuedWrite]):
+        def append(self, write: QueuedWrite) -> None:
+            if has_joined:
+                super().append(write)
+            raise KeyboardInterrupt
+
+    queue = graph.engine._queue
+    assert queue is not None
+    lane = queue._enter(MAIN, (), None)
+    assert lane is not None
+    lane.waiting = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        put(graph, "cy")()
+    queue._leave(lane)
+    assert people(graph) == {"ann", "bob"}
+    put(graph, "dee")()
+    assert people(graph) == {"ann", "bob", "dee"}
 
 
 def test_ctrl_c_after_arming_is_raised_with_the_outcome_and_stops_no_other_member(

@@ -3,11 +3,15 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Final
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.write.mutate import WriteOutcome, WriteRequest, WriteTask
 from omnigraph.ids import TableKey
+
+INTERRUPTED_S: Final = 1.0
+"""A signal that comes just before the caller sleeps wakes it so late: Python sees it only then."""
 
 
 def _held() -> Lock:
@@ -28,6 +32,8 @@ class QueuedWrite:
     seen: Mapping[TableKey, Pin | None]
     """The tables that it updates or deletes from, as the branch showed them at the call."""
     size_bytes: int
+    is_taken: bool = False
+    """Did a group take it? A write that was moved or put back waits again, and may be withdrawn."""
     is_withdrawn: bool = False
     """Was the call interrupted? The write then takes no part in a group that is not armed yet."""
     retries: int = 0
@@ -54,10 +60,8 @@ class QueuedWrite:
 
     def wait(self) -> WriteOutcome:
         """Raises what the write failed with."""
-        if self._answer is None:
-            with self._waits:
-                pass
+        while self._answer is None:
+            self._waits.acquire(timeout=INTERRUPTED_S)
         if isinstance(self._answer, BaseException):
             raise self._answer
-        assert self._answer is not None, "an answered write has an answer"
         return self._answer

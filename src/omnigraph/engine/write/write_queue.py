@@ -113,6 +113,7 @@ class Lane:
         """The write that waits longest."""
         write = self.waiting.popleft()
         self.waiting_bytes -= write.size_bytes
+        write.is_taken = True
         return write
 
 
@@ -139,9 +140,10 @@ class WriteQueue:
             if lane is None:
                 seen = pins_of(self.context, request.branch, task.strict)
                 queued = QueuedWrite(schema, task, tables, request, seen, size_bytes)
-                if self._join(queued):
-                    return self._wait(queued)
-                continue
+                outcome = self._wait(queued)
+                if outcome is None:
+                    continue
+                return outcome
             try:
                 return carry_out(
                     self.context, schema, task, request, patience_ms=self._patience(lane)
@@ -198,9 +200,10 @@ class WriteQueue:
                 self._changed.notify_all()
             return True
 
-    def _wait(self, queued: QueuedWrite) -> WriteOutcome:
+    def _wait(self, queued: QueuedWrite) -> WriteOutcome | None:
+        """(2) The answer of a group; None if the lane is idle by now. Raises WriteQueueFull."""
         try:
-            return queued.wait()
+            return queued.wait() if self._join(queued) else None
         except KeyboardInterrupt:
             if not self._withdraw(queued):
                 # It may be armed. The interrupt is raised once the outcome is certain (D25).
@@ -216,7 +219,7 @@ class WriteQueue:
                     lane.waiting.remove(queued)
                     lane.waiting_bytes -= queued.size_bytes
                     return True
-        return False
+            return not queued.is_taken
 
     def _leave(self, lane: Lane) -> None:
         """The caller that led a lane is done: a thread leads those who wait."""

@@ -123,6 +123,12 @@ def test_markup_in_the_graph_is_shown_as_text(tab: Tab) -> None:
     assert tab.page.locator("main img").count() == 0
 
 
+PRESS = """
+keys => keys.forEach(key =>
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))
+"""
+
+
 def test_twenty_conflicts_are_decided_and_merged_by_keyboard_alone(tab: Tab) -> None:
     tab.login()
     tab.page.keyboard.press("g")
@@ -130,8 +136,9 @@ def test_twenty_conflicts_are_decided_and_merged_by_keyboard_alone(tab: Tab) -> 
     tab.page.get_by_role("heading", name="Review").wait_for()
     tab.go("#/review?source=winter&target=main")
     expect(tab.page.locator(".conflict")).to_have_count(20)
-    for at in range(20):
-        tab.page.keyboard.press("t" if at % 2 else "o")
+    tab.page.evaluate(PRESS, ["o", "t"] * 6)  # faster than the page is drawn
+    for key in ["o", "t"] * 4:
+        tab.page.keyboard.press(key)
     expect(tab.page.get_by_text("20 of 20 decided")).to_be_visible()
     shoot(tab, "conflicts")
     with tab.page.expect_download() as saved:

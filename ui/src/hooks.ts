@@ -1,6 +1,6 @@
 /** Loading, and keys. */
 import { createContext } from "preact";
-import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Rights } from "./api";
 
 export interface Loaded<T> {
@@ -67,7 +67,8 @@ function isTyping(target: EventTarget | null): boolean {
 export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // With the page and not after it: a key that is pressed as soon as the page shows counts.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       const action = latest.current[event.key];

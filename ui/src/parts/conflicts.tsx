@@ -34,16 +34,20 @@ const PAGE = 100;
 export function Conflicts(props: {
   merge: MergeReply;
   choices: Choices;
-  onChoose: (choices: Choices) => void;
+  onChoose: (change: (choices: Choices) => Choices) => void;
 }) {
   const conflicts = props.merge.merge_conflicts as unknown as Conflict[];
   const [current, setCurrent] = useState(0);
+  // Keys may come faster than the page is drawn, so each one sees what the last one did.
+  const latest = useRef(current);
+  latest.current = current;
   const list = useRef<HTMLOListElement>(null);
   const first = PAGE * Math.floor(current / PAGE);
   const hasMoved = useRef(false);
   const go = (at: number) => {
     hasMoved.current = true;
-    setCurrent(Math.max(0, Math.min(conflicts.length - 1, at)));
+    latest.current = Math.max(0, Math.min(conflicts.length - 1, at));
+    setCurrent(latest.current);
   };
   useEffect(() => {
     // Not at first: the page would jump to the conflicts.
@@ -52,23 +56,22 @@ export function Conflicts(props: {
   const set = (at: number, choice: Choice | undefined) => {
     const found = conflicts[at];
     if (!found) return;
-    const { [keyOf(found)]: _, ...others } = props.choices;
-    props.onChoose(choice === undefined ? others : { ...others, [keyOf(found)]: choice });
+    props.onChoose(({ [keyOf(found)]: _, ...others }) => (choice === undefined ? others : { ...others, [keyOf(found)]: choice }));
   };
   const take = (side: "ours" | "theirs") => {
-    set(current, side);
-    go(current + 1);
+    set(latest.current, side);
+    go(latest.current + 1);
   };
   useKeys({
-    j: () => go(current + 1),
-    k: () => go(current - 1),
+    j: () => go(latest.current + 1),
+    k: () => go(latest.current - 1),
     o: () => take("ours"),
     t: () => take("theirs"),
-    u: () => set(current, undefined),
+    u: () => set(latest.current, undefined),
   });
   const decided = conflicts.filter((each) => props.choices[keyOf(each)] !== undefined).length;
   const all = (side: "ours" | "theirs") =>
-    props.onChoose(Object.fromEntries(conflicts.map((each) => [keyOf(each), props.choices[keyOf(each)] ?? side])));
+    props.onChoose((choices) => Object.fromEntries(conflicts.map((each) => [keyOf(each), choices[keyOf(each)] ?? side])));
   return (
     <>
       <div class="bar">

@@ -9,7 +9,7 @@ from omnigraph.storage.objects import Objects
 CLOCK_TRUSTED_MS: Final = 1_000
 """How long one reading of the store's clock is extrapolated with our own."""
 
-IDLE_S: Final = 5.0
+IDLE_S: Final = 1.0
 """How long the thread waits for another lease before it ends."""
 
 

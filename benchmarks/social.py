@@ -2,24 +2,25 @@
 
 Twenty-five questions of the kinds that LDBC asks (`social_questions`), over the same rows in all
 three programs (`social_data`). Answers are compared before anything is timed. Warm: in turns in one
-process. Alone: each question in a fresh process of its own, after the graph was opened.
+process; every round has another order, because the threads of one program and what it left in the
+processor's caches burden the next one. Alone: each question in a fresh process of its own, after
+the graph was opened (`social_alone`). After its load each program may tidy up: ours runs
+`optimize`, ladybug and DuckDB have built their indexes.
 """
 
 import argparse
-import json
 import math
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice, permutations
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pyarrow.parquet as pq
 from measure import Figure, report, timed
 from query import rounded
+from social_alone import Asked, ask_alone, ask_touched
 from social_data import (
     EDGES_PER_PERSON,
     Network,
@@ -37,9 +38,8 @@ from omnigraph.storage.durability import Durability
 
 Answer = Callable[[], list[tuple[Any, ...]]]
 
-WARM_MAX, POINT_MAX, ALONE_MAX, MEAN_MAX, SQL_MAX = 1.0, 2.0, 3.0, 0.5, 1.2
+WARM_MAX, POINT_MAX, ALONE_MAX, MEAN_MAX, SQL_MAX, MEMORY_MAX = 1.0, 2.0, 3.0, 0.5, 1.2, 1.2
 PROGRAMS = ("omnigraph", "ladybug")
-RUNS_ALONE = 3
 
 WARM_RUNS = 12
 """After so many, ours has decided between look-ups and whole tables."""
@@ -89,17 +89,21 @@ def measure_warm(
         }
         check(question, answers)
         seconds: dict[str, list[float]] = {name: [] for name in answers}
-        for _ in range(rounds):
-            for name, answer in answers.items():
-                seconds[name].append(timed(answer, clock))
+        for turn in islice(cycle(permutations(answers)), rounds):
+            for name in turn:
+                seconds[name].append(timed(answers[name], clock))
         ours, bugs, ducks = (median(each) for each in seconds.values())
         ratios.append(ours / bugs)
         yield Figure(question.name, ours)
         yield against("ladybug", ours, bugs, POINT_MAX if question.is_point_read else WARM_MAX)
         yield against("duckdb", ours, ducks, SQL_MAX if question.name.startswith("all") else None)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = mean_of(ratios)
     met = mean <= MEAN_MAX
     yield Figure("geometric mean, warm", 0.0, "ladybug", mean, f"≤ {MEAN_MAX}", met)
+
+
+def mean_of(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def check(question: Question, answers: dict[str, Answer]) -> None:
@@ -121,44 +125,55 @@ def against(other: str, ours: float, theirs: float, ratio_max: float | None) -> 
 # ── alone ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measure_alone(folder: Path, persons: int, only: str) -> Iterator[Figure]:
-    """Open, first and third answer, and the peak of memory, each in a process of its own."""
+def measure_alone(
+    folder: Path, network: Network, only: str, *, is_processor: bool
+) -> Iterator[Figure]:
+    """Each question in a fresh process of each program; then all of them in one, for its memory."""
+    parameters = Parameters(network)
+    first, third = [], []
     for question in chosen(only):
-        found = {name: run_alone(folder, persons, name, question) for name in PROGRAMS}
-        ours, bugs = found["omnigraph"], found["ladybug"]
-        for at, when in ((1, "first"), (-2, "third")):
-            yield Figure(f"{question.name}, alone, {when}", ours[at])
-            yield against("ladybug", ours[at], bugs[at], ALONE_MAX)
-        yield Figure(f"  open {ours[0]:.2f} s, peak {ours[-1]:.0f} MB", ours[0], "ladybug's peak")
-        yield against("ladybug", ours[-1] / 1000, bugs[-1] / 1000, SQL_MAX)
+        ours, bugs = (
+            ask_alone(asked(program, folder, parameters, [question], is_processor=is_processor))
+            for program in PROGRAMS
+        )
+        first.append(ours.runs[0][0] / bugs.runs[0][0])
+        third.append(ours.runs[0][-1] / bugs.runs[0][-1])
+        yield Figure(f"{question.name}, alone, first", ours.runs[0][0])
+        yield against("ladybug", ours.runs[0][0], bugs.runs[0][0], ALONE_MAX)
+        yield Figure("  third", ours.runs[0][-1])
+        yield against("ladybug", ours.runs[0][-1], bugs.runs[0][-1], ALONE_MAX)
+        touched = ask_touched(asked("explained", folder, parameters, [question]))
+        said = f"  {touched.rows:,} rows, {touched.requests} requests, {touched.nbytes:,} bytes"
+        yield Figure(f"{said}; open", ours.opened)
+        yield against("ladybug", ours.opened, bugs.opened, None)
+    yield Figure("geometric mean, alone, first", 0.0, "ladybug", mean_of(first))
+    yield Figure("geometric mean, alone, third", 0.0, "ladybug", mean_of(third))
+    yield from measure_memory(folder, parameters, only)
 
 
-def run_alone(folder: Path, persons: int, program: str, question: Question) -> list[float]:
-    command = [sys.executable, __file__, "--folder", str(folder), "--persons", str(persons)]
-    done = subprocess.run(
-        [*command, "--alone", program, question.name], check=True, capture_output=True, text=True
+def measure_memory(folder: Path, parameters: Parameters, only: str) -> Iterator[Figure]:
+    ours, bugs = (
+        ask_alone(asked(program, folder, parameters, chosen(only))) for program in PROGRAMS
     )
-    found: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    ratio = ours.peak / bugs.peak
+    said = f"peak {ours.peak:.0f} MB, {ours.imported:.0f} after imports"
+    theirs = f"ladybug: {bugs.peak:.0f}, {bugs.imported:.0f}"
+    yield Figure(said, 0.0, theirs, ratio, f"≤ {MEMORY_MAX}", ratio <= MEMORY_MAX)
 
 
-def answer_alone(folder: Path, program: str, name: str) -> None:
-    """Print seconds to open, seconds of each answer, and the peak of memory in megabytes."""
-    question = next(each for each in QUESTIONS if each.name == name)
-    parameters = Parameters(stored_network(folder))
-    opened: list[Any] = []
-    open_it, ask = (open_ours, ask_ours) if program == "omnigraph" else (open_ladybug, ask_ladybug)
-    opening = timed(lambda: opened.append(open_it(folder)))
-    answer = ask(opened[0], parameters, question)
-    seconds = [timed(answer) for _ in range(RUNS_ALONE)]
-    print(json.dumps([opening, *seconds, peak_megabytes()]))
-
-
-def peak_megabytes() -> float:
-    """Of this program alone: `getrusage` counts the process that started it, too."""
-    status = Path("/proc/self/status").read_text()
-    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(peak.split()[1]) / 1024
+def asked(
+    program: str,
+    folder: Path,
+    parameters: Parameters,
+    questions: Sequence[Question],
+    *,
+    is_processor: bool = False,
+) -> Asked:
+    texts = [
+        each.cypher if program == "ladybug" else parameters.program(each) for each in questions
+    ]
+    given = list(zip(texts, map(parameters.of, questions), strict=True))
+    return Asked(program, str(folder), given, is_processor)
 
 
 # ── the run ──────────────────────────────────────────────────────────────────────────────────────
@@ -168,27 +183,15 @@ def chosen(only: str) -> Sequence[Question]:
     return [each for each in QUESTIONS if each.name.startswith(only)]
 
 
-def stored_network(folder: Path) -> Network:
-    """The tables that parameters are taken from, as the run stored them."""
-    names = ("Knows", "ReplyTo", "PostTag", "PartOf")
-    return Network({}, {name: pq.read_table(folder / f"{name}.parquet") for name in names}, {})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--persons", type=int, default=1_200)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6, help="six are every order once")
     parser.add_argument("--only", default="", help="questions whose name starts so")
     parser.add_argument("--no-alone", action="store_true", help="leave out the fresh processes")
     parser.add_argument("--folder", type=Path, help="where to keep the data for another run")
-    parser.add_argument(
-        "--processor", action="store_true", help="processor time of the warm runs, of all threads"
-    )
-    parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--processor", action="store_true", help="processor time, of all threads")
     given = parser.parse_args()
-    if given.alone is not None:
-        answer_alone(given.folder, *given.alone)
-        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
@@ -200,7 +203,7 @@ def main() -> None:
         clock = time.process_time if given.processor else time.perf_counter
         figures = list(measure_warm(folder, network, given.rounds, given.only, clock))
         if not given.no_alone:
-            figures += measure_alone(folder, given.persons, given.only)
+            figures += measure_alone(folder, network, given.only, is_processor=given.processor)
         report("social", figures)
 
 

@@ -1,6 +1,7 @@
 """What reads cost, in calls to the stores and in bytes. Never in seconds."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -328,3 +329,33 @@ def test_a_change_of_nodes_does_not_read_the_edges_again(root: Path) -> None:
     assert sorted(map(str, ask(graph, QUERIES["walk"]))) == sorted(
         "99" if each == 2 else str(each) for each in before
     )
+
+
+HUBS = range(-12, 13)
+
+WIDE_WALK = """
+import resource, sys
+from omnigraph.engine.opening import open_graph
+from omnigraph.lang.source import Source
+graph = open_graph(sys.argv[1])
+steps = "match { $a: Person $a knows $b $b knows $c $c knows $d $a != $d }"
+asked = Source("q.gq", "query q() { " + steps + " return { count($d) as n } }")
+for _ in range(3):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    count = graph.query(asked).json_rows()[0]["n"]
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another C library has rules of its own")
+def test_a_repeated_walk_uses_the_memory_that_the_one_before_freed(root: Path) -> None:
+    """Its arrays take 80 MB together, one after the other; in a process that did nothing before."""
+    graph = LocalGraph(opened(root)[0])
+    many = [f"q{at}" for at in range(400)]
+    graph.insert("Person", [{"name": each} for each in many])
+    ends = [{"from": a, "to": many[(at + by) % 400]} for at, a in enumerate(many) for by in HUBS]
+    graph.insert("Knows", ends)
+    told = subprocess.check_output([sys.executable, "-c", WIDE_WALK, str(root)], text=True)
+    count, faults = map(int, told.split())
+    assert count == 6_062_402, "and two along the chain of the others"
+    assert faults < 1_000, "each of 20,000 pages was fetched again"

@@ -1513,6 +1513,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "engine/graph/state.py",
         (
+            "what a read freed is fetched from the system again",
+            "        freed_memory.keep()\n",
+            "",
+            "tests/cost/test_cost_of_queries.py::test_a_repeated_walk_uses_the_memory_that_the_one_before_freed",
+        ),
+        (
             "maintenance is not skipped",
             "if not self.settings.maintenance or self.mode is Mode.READ_ONLY:",
             "if self.mode is Mode.READ_ONLY:",

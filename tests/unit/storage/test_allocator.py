@@ -4,33 +4,66 @@ import ctypes
 
 import pytest
 
-from omnigraph.storage.allocator import LARGE_BYTES, USUAL_BYTES, MemoryRelease, releasing_memory
+from omnigraph.storage.allocator import (
+    KEPT_BYTES,
+    LARGE_BYTES,
+    USUAL_BYTES,
+    FreedMemory,
+    freed_memory,
+)
 
 LIBRARY = ctypes.CDLL(None)
+
+TRIM, MMAP = -1, -3
+"""`M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` in `malloc.h`."""
 
 
 def test_the_first_to_be_frugal_sets_it_and_the_last_takes_it_back() -> None:
     told: list[int] = []
-    releasing_memory = MemoryRelease(lambda _, size: told.append(size))
-    with releasing_memory():
-        with releasing_memory():
+    freed_memory = FreedMemory(lambda _, size: told.append(size))
+    with freed_memory.returned():
+        with freed_memory.returned():
             assert told == [LARGE_BYTES]
         assert told == [LARGE_BYTES]
     assert told == [LARGE_BYTES, USUAL_BYTES]
-    with releasing_memory():
+    with freed_memory.returned():
         assert told[2:] == [LARGE_BYTES]
 
 
+def test_freed_memory_is_kept_once_and_not_while_somebody_is_frugal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[int, int]] = []
+    freed_memory = FreedMemory(lambda setting, size: told.append((setting, size)))
+    with freed_memory.returned():
+        told.clear()
+        freed_memory.keep()
+        freed_memory.keep()
+        assert told == [(TRIM, KEPT_BYTES)]
+    assert told[1:] == [(MMAP, USUAL_BYTES)]
+
+    alone = FreedMemory(lambda setting, size: told.append((setting, size)))
+    told.clear()
+    alone.keep()
+    assert told == [(TRIM, KEPT_BYTES), (MMAP, USUAL_BYTES)]
+
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    told.clear()
+    FreedMemory(lambda setting, size: told.append((setting, size))).keep()
+    assert told == [], "the user has set it"
+
+
 def test_an_allocator_without_the_setting_is_left_alone() -> None:
-    releasing_memory = MemoryRelease(None)
+    freed_memory = FreedMemory(None)
+    freed_memory.keep()
     with (
         pytest.raises(MemoryError, match="of the work inside"),
-        releasing_memory(),
-        releasing_memory(),
+        freed_memory.returned(),
+        freed_memory.returned(),
     ):
         raise MemoryError("of the work inside")
-    with releasing_memory():
-        assert releasing_memory._count == 1, "those before have left"
+    with freed_memory.returned():
+        assert freed_memory._returning == 1, "those before have left"
 
 
 class Mallinfo(ctypes.Structure):
@@ -59,6 +92,6 @@ def test_a_large_block_is_given_back_while_somebody_is_frugal() -> None:
             LIBRARY.free(each)
         return bool(after > before)
 
-    with releasing_memory():
+    with freed_memory.returned():
         assert are_given_back()
     assert not are_given_back()

@@ -19,6 +19,7 @@ from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.tables.statistics import KeptStatistics
 from omnigraph.errors import Forbidden, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey, is_encodable
+from omnigraph.storage.allocator import freed_memory
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
@@ -75,6 +76,7 @@ class OpenGraph:
         self._gate = gate
         self._find_rule = find_rule
         self._actor: str | None = None
+        freed_memory.keep()
         embedder = GraphEmbedder(settings.embedding, settings.effects)
         self._reader = Reader(
             stores,

@@ -34,7 +34,7 @@ from omnigraph.engine.tables.row_refs import estimate_row_bytes
 from omnigraph.engine.write.idempotency import IdempotencyKey
 from omnigraph.errors import HeadMoved
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
-from omnigraph.storage.allocator import releasing_memory
+from omnigraph.storage.allocator import freed_memory
 from omnigraph.storage.tables import Handle
 
 HEAVY_BYTES: Final = 64 * 1024 * 1024
@@ -202,4 +202,4 @@ class MergePlanner:
 def release_memory(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
     """Return freed memory at once if so many rows of each table are heavy."""
     is_heavy = sum(rows * estimate_row_bytes(sides.type) for rows, sides in parts) > HEAVY_BYTES
-    return releasing_memory() if is_heavy else nullcontext()
+    return freed_memory.returned() if is_heavy else nullcontext()

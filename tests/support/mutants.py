@@ -1232,6 +1232,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/columns/csr.py",
+        (
+            "edges of large ordinals are in order of their near end alone",
+            "    return by_far[_sorted_places(near[by_far].astype(np.int64))]\n",
+            "    return _sorted_places(near.astype(np.int64))\n",
+            "tests/unit/engine/query/columns/test_csr.py::test_pairs_are_in_order_and_equal_pairs_stay_in_theirs",
+        ),
+    ),
+    *_of(
         "engine/query/columns/table_cache.py",
         (
             "a view outlives what it holds on to",

@@ -26,6 +26,9 @@ Starts = npt.NDArray[np.int64]
 
 PART_ROWS: Final = 2_500_000
 
+_BITS: Final = 64
+"""Of a number and its sign."""
+
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
@@ -58,8 +61,31 @@ def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacenc
 
 def build_edges(node_count: int, near: Ordinals, far: Ordinals, edges: Ordinals) -> Adjacency:
     """Every edge."""
-    order = np.argsort(_keys(near, far), kind="stable")
+    order = order_of_pairs(near, far)
     return Adjacency(*_starts(node_count, near), far[order], edges[order])
+
+
+def order_of_pairs(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":
+    """The places in the order of `near`, then of `far`; equal pairs stay in their order.
+
+    NumPy sorts numbers ten times as fast as places by numbers. So each number has its place in its
+    lowest bits: both ends at once if they leave room for it, otherwise one end after the other.
+    """
+    far_bits = int(far.max(initial=0)).bit_length()
+    if int(near.max(initial=0)).bit_length() + far_bits + len(near).bit_length() < _BITS:
+        return _sorted_places((near.astype(np.int64) << far_bits) | far)
+    by_far = _sorted_places(far.astype(np.int64))
+    return by_far[_sorted_places(near[by_far].astype(np.int64))]
+
+
+def _sorted_places(keys: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
+    """Sorts in place, because the arrays are large."""
+    bits = len(keys).bit_length()
+    keys <<= bits
+    keys |= np.arange(len(keys))
+    keys.sort()
+    keys &= (1 << bits) - 1
+    return keys
 
 
 def _keys(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":

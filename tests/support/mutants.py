@@ -1239,6 +1239,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "    return _sorted_places(near.astype(np.int64))\n",
             "tests/unit/engine/query/columns/test_csr.py::test_pairs_are_in_order_and_equal_pairs_stay_in_theirs",
         ),
+        (
+            "edges at one node are those in both directions",
+            "        mine = near == node\n",
+            "        mine = near >= 0\n",
+            "tests/unit/engine/query/columns/test_csr.py::test_the_edges_at_one_node_are_those_of_the_adjacency_in_its_order",
+        ),
     ),
     *_of(
         "engine/query/columns/table_cache.py",

@@ -26,6 +26,13 @@ Starts = npt.NDArray[np.int64]
 
 PART_ROWS: Final = 2_500_000
 
+SCANNED_MIN: Final = 20_000
+"""The adjacency of fewer edges is built in less than a millisecond."""
+
+SCANS_MAX: Final = 4
+"""So often the edges at one node are looked for among all. Sorting all takes as long as 30 such
+scans, but only a walk by an adjacency is remembered for the next run."""
+
 _BITS: Final = 64
 """Of a number and its sign."""
 
@@ -144,6 +151,7 @@ class Edges:
         self._counts = (source_count, target_count)
         self._kept = kept
         self._made: dict[tuple[Direction, bool], Adjacency] = {}
+        self._scans = 0
         self._lock = Lock()
 
     @property
@@ -161,6 +169,21 @@ class Edges:
             if key not in self._made:
                 self._made[key] = self._build(direction, by_edge=by_edge)
             return self._made[key]
+
+    def beside(self, node: int, direction: Direction) -> tuple[Ordinals, Ordinals] | None:
+        """The neighbours of one node, edge by edge, and the edges; None if that no longer pays."""
+        if (direction, True) in self._made or self._scans >= SCANS_MAX:
+            return None
+        if len(self._sources) <= SCANNED_MIN:
+            return None
+        self._scans += 1
+        there = (self._sources == node) | (self._targets == node)
+        at = np.flatnonzero(there).astype(np.int32)
+        near, far, edges = orient(self._sources[at], self._targets[at], direction)
+        mine = near == node
+        far, edges = far[mine], at[edges[mine]]
+        order = np.argsort(far, kind="stable")
+        return far[order], (edges if self._places is None else self._places[edges])[order]
 
     def degrees(self, direction: Direction) -> Starts:
         """How many edges each node has in a direction; an adjacency need not exist."""

@@ -266,6 +266,10 @@ class EdgeWalker:
         return found or self._walk_resident(ordinals_in(self.near.resident, bound))
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
+        if len(at) == 1 and self.operator.mode is WalkMode.EDGES:
+            found = self._edges().beside(int(at[0]), self.operator.direction)
+            if found is not None:
+                return self.arrived(np.zeros(len(found[0]), np.int64), *found)
         return self.arrived(*self._follow(self.adjacency(), at))
 
     def arrived(self, rows: Places, targets: Ordinals, edges: Ordinals | None = None) -> Arrived:

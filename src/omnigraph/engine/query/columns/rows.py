@@ -44,6 +44,9 @@ _SOME: Final = 4
 _SAMPLED_EACH: Final = 16
 """One of so many sorted ids is sampled. Listing the ids between two samples takes 1 µs."""
 
+_ASKED_MAX: Final = 16
+"""So many ids are searched for without a sample, which takes as long as 30 searches to make."""
+
 _TEXT_BYTES: Final = 72
 """What Python takes for a short text."""
 
@@ -132,6 +135,13 @@ class ResidentRows:
                 for name in missing:
                     self._columns[name] = one_chunk(table[name])
 
+    def load_to_find(self, names: Collection[str]) -> None:
+        """Read columns, and the ids in the same scan unless they are kept in order."""
+        if self._ordered is None and ID not in self._columns:
+            with waiting_for(self._lock):
+                self._map_order()
+        self.load(names if self._ordered is not None else (ID, *names))
+
     def _map(self, name: str) -> None:
         if name not in self._columns:
             found = ((self._kept and self._kept(column_file(name))) or {}).get(name)
@@ -194,11 +204,19 @@ class ResidentRows:
         return (self._ordered or self._put_in_order()).find_all(ids)
 
     def _put_in_order(self) -> "_OrderedIds":
-        ids = self.column(ID)
         with waiting_for(self._lock):
+            self._map_order()
             if self._ordered is None:
-                self._ordered = _OrderedIds(ids, self._kept and self._kept(ORDER))
+                ids = self.column(ID)
+                order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
+                self._ordered = _OrderedIds(pick(ids, order), order)
             return self._ordered
+
+    def _map_order(self) -> None:
+        if self._ordered is None:
+            kept = self._kept and self._kept(ORDER)
+            if kept is not None and len(kept[ID]) == self._row_count:
+                self._ordered = _OrderedIds(kept[ID], numbers_of(kept[ORDER]))
 
     def order(self) -> Mapping[str, Array]:
         """The ids in order and where they stand, for the file `ORDER`."""
@@ -206,19 +224,19 @@ class ResidentRows:
 
 
 class _OrderedIds:
-    """The ids of a table in order. A sample of them is searched first, without Arrow."""
+    """The ids of a table in order, and where each of them stands.
 
-    def __init__(self, ids: Array, kept: Mapping[str, Array] | None = None) -> None:
-        if kept is not None and len(kept[ID]) == len(ids):
-            self._order, self._ids = numbers_of(kept[ORDER]), kept[ID]
-        else:
-            self._order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
-            self._ids = pick(ids, self._order)
-        self._sample = texts_of(pick(self._ids, np.arange(0, len(ids), _SAMPLED_EACH)))
+    Once some were looked up, a sample of them is searched first, without Arrow.
+    """
+
+    def __init__(self, ids: Array, order: Ordinals) -> None:
+        self._ids, self._order = ids, order
+        self._sample: list[str] | None = None
+        self._asked = 0
 
     @property
     def nbytes(self) -> int:
-        return self._ids.nbytes + self._order.nbytes + _TEXT_BYTES * len(self._sample)
+        return self._ids.nbytes + self._order.nbytes + _TEXT_BYTES * len(self._sample or ())
 
     @property
     def arrays(self) -> Mapping[str, Array]:
@@ -227,6 +245,11 @@ class _OrderedIds:
     def find(self, wanted: str) -> int:
         """The ordinal of an id; -1 if it is missing."""
         # Arrow orders texts by their bytes in UTF-8, which is the order of Python's texts.
+        if self._sample is None:
+            if self._asked < _ASKED_MAX:
+                self._asked += 1
+                return self._find_among_all(wanted)
+            self._sample = texts_of(pick(self._ids, np.arange(0, len(self._ids), _SAMPLED_EACH)))
         start = (bisect_right(self._sample, wanted) - 1) * _SAMPLED_EACH
         if start < 0:
             return -1
@@ -234,6 +257,12 @@ class _OrderedIds:
         place = bisect_left(texts, wanted)
         is_there = place < len(texts) and texts[place] == wanted
         return int(self._order[start + place]) if is_there else -1
+
+    def _find_among_all(self, wanted: str) -> int:
+        ids: Any = self._ids
+        place = bisect_left(range(len(ids)), wanted, key=lambda at: ids[at].as_py())
+        is_there = place < len(ids) and ids[place].as_py() == wanted
+        return int(self._order[place]) if is_there else -1
 
     def find_all(self, wanted: Array) -> Ordinals:
         """The ordinals of ids, each step of the search for all of them at once."""

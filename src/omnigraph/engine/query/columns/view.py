@@ -151,7 +151,7 @@ class TableView:
     def pick_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
         """The same rows, out of whole columns."""
         resident = self.resident
-        resident.load((ID, *columns))
+        resident.load_to_find(columns)
         at = resident.find(pa.array(ids, pa.string()))
         at = at[at >= 0]
         return pa.table({name: resident.take(name, at) for name in columns})

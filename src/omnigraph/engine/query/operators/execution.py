@@ -100,7 +100,7 @@ class Execution:
     ) -> ResidentRows | FetchedRows:
         """The rows of a table, those with these ids among them, with these columns."""
         if self.view.prefers_resident(table, columns, asked=len(ids)):
-            table.resident.load((ID, *columns))
+            table.resident.load_to_find(columns)
             return table.resident
         rows = self.fetched_rows(operator, variable, table, columns)
         before = rows.nbytes

@@ -331,6 +331,16 @@ def test_a_change_of_nodes_does_not_read_the_edges_again(root: Path) -> None:
     )
 
 
+def test_keys_of_an_order_that_decide_nothing_are_not_read(root: Path) -> None:
+    graph, _ = opened(root)
+    body = "match { $p: Person $p.age >= 0 } return { $p.age } order { $p.age desc, $p.name }"
+    assert ask(graph, body) == [4, 3, 2, 1, 0]
+    assert not graph.view().node("Person").resident.has(["name"])
+    LocalGraph(graph).insert("Person", [{"name": "p9", "age": 4}])
+    assert ask(graph, body) == [4, 4, 3, 2, 1, 0]
+    assert graph.view().node("Person").resident.has(["name"]), "two are tied"
+
+
 HUBS = range(-12, 13)
 
 WIDE_WALK = """

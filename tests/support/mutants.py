@@ -1232,6 +1232,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/operators/sort.py",
+        (
+            "few rows are in the order of their first key alone",
+            "    if len(set(values)) < len(values):\n        return None\n",
+            "",
+            "tests/cost/test_cost_of_queries.py::test_keys_of_an_order_that_decide_nothing_are_not_read",
+        ),
+    ),
+    *_of(
         "engine/query/columns/csr.py",
         (
             "edges of large ordinals are in order of their near end alone",

@@ -1,6 +1,7 @@
 """Sorting rows and groups. Nulls are smallest, and ids break every tie."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, Literal, assert_never
 
 import numpy as np
@@ -70,7 +71,12 @@ def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | 
             # The first key alone excludes most rows.
             frame = frame.keep(_may_be_among(first, keep))
             return _first(operator, frame, execution, None).slice(0, keep)
-    known = [*_keys(operator, frame, execution)]
+    keys = _keys(operator, frame, execution)
+    known = [*islice(keys, 1)]
+    alone = _order_by_one(known[0]) if known else None
+    if alone is not None:
+        return frame.pick(alone[:keep])
+    known += keys
     if not known and not operator.ties and not operator.typed_ties:
         return frame.slice(0, keep)
     return frame.pick(order_of(known, lambda: _ties(operator, frame))[:keep])
@@ -184,6 +190,17 @@ def order_of(
             ways = [descending for _, descending in keys]
             return np.array(_order_of_few(rows, ways), np.int64)
     return _order_of_all([*keys, *ties()])
+
+
+def _order_by_one(key: Key) -> "npt.NDArray[np.int64] | None":
+    """The order of few rows if one key decides it, so that the others need not be read."""
+    column, descending = key
+    if len(column) > LISTED_MAX or not _is_listed(column):
+        return None
+    values = column.to_pylist()
+    if len(set(values)) < len(values):
+        return None
+    return np.array(_order_of_few([values], [descending]), np.int64)
 
 
 def _is_listed(column: Array) -> bool:

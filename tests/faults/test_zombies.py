@@ -16,6 +16,7 @@ from omnigraph.commit.leases.holder import AcquireMode
 from omnigraph.commit.leases.lease import Timing
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.recovery.audit import read_audit
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
@@ -24,7 +25,7 @@ from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.testing.failpoints import COMMIT, At, Trigger
-from omnigraph.testing.faults import When, watch_stores
+from omnigraph.testing.faults import Crash, CrashOn, When, watch_stores
 from omnigraph.testing.invariants import check_graph
 from support import breaking
 from support.processes import Process, Raised, Returned, launch
@@ -120,6 +121,29 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
 
     write(bench_of(stores_at(root), TIMING), "later")
     assert names_in(root, PERSON) == names_in(root, COMPANY) == expected | {"later"}
+    assert check_graph(stores_at(root)) == []
+    assert find_sidecars(stores_at(root).objects) == ()
+
+
+def test_a_waking_writer_leaves_the_audit_row_to_recovery(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "g"
+    new_graph(root)
+    zombie = launch(write_and_freeze, root, "tables.single_step.swap_rows", 1)
+    zombie.await_ready()
+    zombie.begin()
+    await_frozen(zombie)
+    time.sleep(TIMING.ttl_ms * 2 / 1000)
+    with pytest.raises(Crash):
+        heal(mortal_bench(watch_stores(stores_at(root), CrashOn("tables.stage_create")), TIMING))
+    assert read_audit(stores_at(root)).num_rows == 0
+
+    os.kill(zombie.pid, signal.SIGCONT)
+    assert isinstance(zombie.finish(300), Returned), "it was rolled forward"
+    write(bench_of(stores_at(root), TIMING), "later")
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie", "later"}
+    assert list(breaking.find_audit_faults(stores_at(root))) == []
     assert check_graph(stores_at(root)) == []
     assert find_sidecars(stores_at(root).objects) == ()
 

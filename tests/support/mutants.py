@@ -856,6 +856,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "commit/attempt/phases.py",
         (
+            "a writer that was recovered removes the sidecar of a recovery that is not complete",
+            "published.base.manifest.log.find(recovery_commit_id(lock.operation_id)) is not None",
+            "False",
+            "tests/faults/test_zombies.py::test_a_waking_writer_leaves_the_audit_row_to_recovery",
+        ),
+        (
             "no sidecar is left",
             "        write_sidecar(stores.objects, prepared.sidecar)\n",
             "        pass\n",

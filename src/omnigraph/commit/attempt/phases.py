@@ -111,6 +111,10 @@ def run(lock: WriteLock, change: Change) -> Published:
             published = _run_phases(lock, prepared)
         except (Fenced, LeaseLost) as lost:
             return find_recovered(lock, prepared.sidecar, lost)
+        if published.base.manifest.log.find(recovery_commit_id(lock.operation_id)) is not None:
+            # Another process rolled this forward. It writes its audit row, then removes the
+            # sidecar; if it has died meanwhile, the next recovery does.
+            return published
         try:
             _finish(lock, prepared)
         except KeyboardInterrupt:

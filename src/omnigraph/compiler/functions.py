@@ -27,7 +27,7 @@ from omnigraph.compiler.ir import (
     Truth,
 )
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import suggest
+from omnigraph.compiler.spelling import rank_candidates, suggest
 from omnigraph.compiler.typecheck import (
     TypeProblem,
     describe,
@@ -126,7 +126,13 @@ def find_arity_problem(name: str, count: int) -> TypeProblem | None:
         wanted = _ARITIES[name]
     else:
         message = f"there is no function '{name}'"
-        return TypeProblem(QueryRule.E1, message, suggest(name, NAMES))
+        return TypeProblem(
+            QueryRule.E1,
+            message,
+            suggest(name, NAMES),
+            expected=("a function",),
+            candidates=rank_candidates(name, NAMES),
+        )
     low, high = wanted
     if count >= low and (high is None or count <= high):
         return None

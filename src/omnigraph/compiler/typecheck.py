@@ -23,6 +23,7 @@ from omnigraph.compiler.ir import (
     Comparator,
     Computed,
     Constant,
+    Function,
     IdOf,
     Nearest,
     Now,
@@ -77,6 +78,10 @@ def describe(operand: Operand) -> str:
             return f"the {part} of a path ({value_type})"
         case Now():
             return "`now()` (DateTime)"
+        case Computed(
+            Function.ADD_MONTHS | Function.ADD_DAYS | Function.ADD_MILLISECONDS, type=value_type
+        ):
+            return f"the date moved by a duration ({value_type})"
         case Computed(function, type=value_type):
             return f"the result of `{function}` ({value_type})"
         case Choice(type=value_type):

@@ -14,10 +14,16 @@ Modules, in reading order:
 
     edits       an edit, a text under several edits, and the repair that results
     program     a refused text as the proposals see it: masked strings, variables and their types
+    foreign     a text in another language, cut at its own words
+    cypher, sql, graphql, gremlin
+                whole programs of these languages, clause by clause
+    functions   functions and methods by their names elsewhere
     habits      what other languages write, as patterns near a syntax error
     arrows      the arrow patterns of Cypher, as bindings and traversals
     sections    `where`, `return`, `order by`, missing heads and braces
     statements  mutations in the words of SQL and Cypher
-    meaning     names, literals, parameters: proposals by the code of the broken rule
+    parameters  declarations, by the use of a parameter
+    values      literals and comparisons, in the type that a property asks for
+    meaning     names and patterns: proposals by the code of the broken rule
     search      the first sequence of proposals after which nothing is wrong
 """

@@ -11,7 +11,8 @@ from typing import Final
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import RefusedProgram, find_name
+from omnigraph.compiler.repair.foreign import split
+from omnigraph.compiler.repair.program import RefusedProgram, find_name, fresh_name
 from omnigraph.compiler.spelling import spell_edge
 from omnigraph.lang.source import Span
 
@@ -19,14 +20,15 @@ _NODE: Final = re.compile(
     r"\(\s*\$?(?P<name>\w+)?\s*(?::\s*(?P<type>\w+(?:\s*\|\s*:?\w+)*))?\s*(?P<matches>\{[^{}]*\})?\s*\)"
     r"|\$(?P<bare>\w+)(?!\s*:)"
 )
-_HOPS: Final = r"(?:\*\s*(?P<low>\d+)?(?:\s*\.\.\s*(?P<high>\d+))?)?"
+_HOPS: Final = r"(?P<hops>\*\s*(?P<low>\d+)?(?:\s*(?P<dots>\.\.)\s*(?P<high>\d+)?)?)?"
 _WORDS: Final = r"\w+(?:\s*\|\s*:?\w+)*"
 """Several types are written `KNOWS|FOLLOWS`, or `KNOWS|:FOLLOWS`."""
 _BOUND: Final = r"(?:\$?(?P<bound>\w+)\s*)?"
+_MATCHES: Final = r"(?P<matches>\{[^{}]*\})?"
 _BETWEEN: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\s*(?P<back><)?-\s*\[\s*{_BOUND}:\s*(?P<edge>{_WORDS})\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
+        rf"\s*(?P<back><)?-\s*\[\s*{_BOUND}:\s*(?P<edge>{_WORDS})\s*{_HOPS}\s*{_MATCHES}\s*\]\s*-(?P<forth>>)?\s*",
         rf"\s*(?P<back><)?-\s*\[\s*(?P<edge>\w+)?\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
         r"\s*(?P<back><)?-{1,2}\s*:?(?P<edge>\w+)\s*-{1,2}(?P<forth>>)?\s*",
         r"\s*(?P<forth>->)\s*(?P<edge>\w+)\s*(?:->)?\s*",
@@ -56,6 +58,7 @@ class _Chain:
         self._program = program
         self._nodes: list[re.Match[str]] = []
         self._between: list[re.Match[str]] = []
+        self._given: set[str] = set()
 
     def read(self, at: int) -> int | None:
         """The end of the chain that begins here; None if there is none."""
@@ -100,10 +103,12 @@ class _Chain:
             edges = self._edges(between, types[at], types[at + 1])
             if not edges:
                 return None
-            found.append(self._walk(between, edges, names[at], names[at + 1]))
+            found.extend(self._walk(between, edges, names[at], names[at + 1]))
         return found
 
-    def _walk(self, between: re.Match[str], edges: list[EdgeType], left: str, right: str) -> str:
+    def _walk(
+        self, between: re.Match[str], edges: list[EdgeType], left: str, right: str
+    ) -> Iterator[str]:
         groups = between.groupdict()
         word = "|".join(spell_edge(each) for each in dict.fromkeys(each.family for each in edges))
         is_arrow = "-" in between[0]
@@ -112,11 +117,20 @@ class _Chain:
             left, right = right, left
         elif is_arrow and not groups.get("forth") and is_within:
             word = f"<{word}>"
-        low, high = groups.get("low"), groups.get("high")
-        if low is not None or high is not None:
-            word += f"{{{low or '1'},{high or low}}}"
+        if groups.get("hops"):
+            low = groups["low"]
+            high = groups["high"] if groups["dots"] else low
+            word += f"{{{low or '1'},{high or ''}}}"
         bound = groups.get("bound")
-        return f"{left} {'' if bound is None else f'${bound}:'}{word} {right}"
+        matches = (
+            [] if groups.get("matches") is None else split(self._text(between, "matches")[1:-1])
+        )
+        if matches and bound is None:
+            bound = self._fresh("e")
+        yield f"{left} {'' if bound is None else f'${bound}:'}{word} {right}"
+        for each in matches:
+            name, _, value = each.partition(":")
+            yield f"${bound}.{name.strip()} = {value.strip()}"
 
     def _edges(self, between: re.Match[str], left: str | None, right: str | None) -> list[EdgeType]:
         """The edges between two nodes; none if one of them is not known."""
@@ -133,8 +147,13 @@ class _Chain:
     def _name(self, node: re.Match[str], at: int) -> str:
         name = node["bare"] or node["name"]
         if name is None:
-            return "_" if node["type"] is None else f"n{at + 1}"
+            return "_" if node["type"] is None else self._fresh(f"n{at + 1}")
         return f"{name[0].lower()}{name[1:]}"
+
+    def _fresh(self, name: str) -> str:
+        found = fresh_name(self._program, name, self._given)
+        self._given.add(found)
+        return found
 
     def _type(self, node: re.Match[str]) -> str | None:
         """The one type of a node, if it is known."""

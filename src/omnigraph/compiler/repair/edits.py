@@ -18,6 +18,10 @@ Proposal = tuple[TextEdit, ...]
 """Edits of one text that belong together: apart from each other, in the order of their places."""
 
 
+def replace(span: Span, text: str) -> Proposal:
+    return (TextEdit(span.start, span.end, text),)
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedEdit:
     """An edit of the text that the caller sent, with its line and column."""

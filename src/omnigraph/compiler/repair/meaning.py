@@ -5,19 +5,23 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from omnigraph.catalog.model import NodeType
-from omnigraph.catalog.types import Scalar, Struct, ValueType, Vector
-from omnigraph.compiler.repair.edits import Proposal, TextEdit
-from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, find_name
+from omnigraph.catalog.types import Scalar
+from omnigraph.compiler.repair.arrows import propose_arrows
+from omnigraph.compiler.repair.edits import Proposal, TextEdit, replace
+from omnigraph.compiler.repair.functions import propose_functions
+from omnigraph.compiler.repair.parameters import (
+    propose_missing_property,
+    propose_parameter,
+    propose_parameter_type,
+    retype,
+)
+from omnigraph.compiler.repair.program import RefusedProgram, find_name, fresh_name
+from omnigraph.compiler.repair.values import propose_comparison, propose_null, propose_value
 from omnigraph.compiler.spelling import spell_edge
 from omnigraph.lang.source import Diagnostic, Span
 
 Propose = Callable[[RefusedProgram, Diagnostic, Span], Iterator[Proposal]]
 
-_COMPARED: Final = re.compile(
-    r"(?P<left>\$\w+\.\w+|\w+)\s*(?P<operator>=|!=|<=|>=|<|>|contains\b|starts_with\b|in\b)\s*"
-    r"(?P<right>date(?:time)?\(\"[^\"]*\"\)|\"[^\"]*\"|\[[^\]]*\]|-?[\d.]+|\$\w+(?:\.\w+)?|\w+)"
-)
-_LITERAL: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|-?\d+(?:\.\d+)?|\b(?:true|false)\b")
 LIMIT_DEFAULT: Final = 10
 
 
@@ -29,18 +33,11 @@ def _nothing(_program: RefusedProgram, _fault: Diagnostic, _span: Span) -> Itera
     return iter(())
 
 
-def _replace(span: Span, text: str) -> Proposal:
-    return (TextEdit(span.start, span.end, text),)
-
-
-# ── names ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _type(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
     """T1, T10: a type that does not exist."""
     meant = find_name(program.slice(span), fault.candidates)
     if meant is not None:
-        yield _replace(span, meant)
+        yield replace(span, meant)
 
 
 def _edge(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -48,7 +45,7 @@ def _edge(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
     word = program.slice(span)
     meant = find_name(word, fault.candidates)
     if meant is not None:
-        yield _replace(span, meant)
+        yield replace(span, meant)
     yield from _joining(program, span)
 
 
@@ -58,7 +55,7 @@ def _joining(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
         names = [None if each is None else each.name for each in ends]
         joining = program.edges_between(names[0], names[1])
         if len(joining) == 1 and any(names):
-            yield _replace(Span(*walk.span(2)), spell_edge(joining[0].family))
+            yield replace(Span(*walk.span(2)), spell_edge(joining[0].family))
 
 
 def _ends(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -73,15 +70,43 @@ def _property(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterato
         yield from _variable(program, fault, span)
         return
     if word in ("src", "dst"):
-        yield _replace(span, {"src": "from", "dst": "to"}[word])
+        yield replace(span, {"src": "from", "dst": "to"}[word])
+    if word.strip("_") in ("id", "Id", "ID"):
+        yield from _system_id(program, span)
     yield from _edge_property(program, word, span)
+    yield from _walked(program, word, span)
     meant = find_name(word, fault.candidates)
     if meant is not None:
-        yield _replace(span, meant)
+        yield replace(span, meant)
     owners = program.owners(word)
     reference = re.compile(r"\$\w+\.\Z").search(program.text, 0, span.start)
     if len(owners) == 1 and reference is not None:
         yield (TextEdit(reference.start(), reference.end(), f"${owners[0]}."),)
+
+
+def _walked(program: RefusedProgram, word: str, span: Span) -> Iterator[Proposal]:
+    """`$p.knows` where `knows` is an edge: what `$p knows` leads to."""
+    reference = re.compile(r"\$(\w+)\.\Z").search(program.text, 0, span.start)
+    edges = program.catalog.edges_named(word)
+    if reference is None or not edges:
+        return
+    pattern = rf"\${reference[1]}\s*:\s*[A-Z]\w*(?:\s*\{{[^{{}}]*\}})?"
+    binding = next(program.finditer(pattern), None)
+    if binding is not None and binding.end() <= reference.start():
+        name = fresh_name(program, word[0])
+        walk = f"  ${reference[1]} {spell_edge(edges[0].family)} ${name} "
+        at = binding.end()
+        yield (TextEdit(at, at, walk), TextEdit(reference.start(), span.end, f"${name}"))
+
+
+def _system_id(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
+    """`$p.id` is `$p.@id`, and so is the only value that a binding asks about."""
+    if program.text[: span.start].endswith("."):
+        yield replace(span, "@id")
+    pattern = r"(\$\w+)(\s*:\s*[A-Z]\w*)\s*\{\s*\w+\s*:\s*([^{},]+?)\s*\}"
+    for match in program.near(pattern, span):
+        text = f"{match[1]}{match[2]}  {match[1]}.@id = {program.group(match, 3)}"
+        yield (TextEdit(*match.span(), text),)
 
 
 def _edge_property(program: RefusedProgram, word: str, span: Span) -> Iterator[Proposal]:
@@ -95,7 +120,7 @@ def _edge_property(program: RefusedProgram, word: str, span: Span) -> Iterator[P
         edge = program.catalog.edge_named(walk[2])
         is_at = re.fullmatch(variable, walk[1]) or re.fullmatch(variable, walk[3])
         if edge is not None and edge.named(word) is not None and is_at:
-            name = _fresh(program, "e")
+            name = fresh_name(program, "e")
             uses = [
                 TextEdit(*each.span(), f"${name}.{word}")
                 for each in program.finditer(rf"\${variable}\.{re.escape(word)}\b")
@@ -109,11 +134,6 @@ def _start(edit: TextEdit) -> int:
     return edit.start
 
 
-def _fresh(program: RefusedProgram, name: str) -> str:
-    taken = set(re.findall(r"\$(\w+)", program.masked))
-    return next(each for at in range(1_000) if (each := f"{name}{at or ''}") not in taken)
-
-
 def _variable(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
     """U4, T6, T14: `$x` that is neither declared nor bound."""
     word = program.slice(span)
@@ -122,25 +142,22 @@ def _variable(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterato
     yield from _move_up(program, word)
     meant = find_name(word[1:], [each[1:] for each in fault.candidates])
     if meant is not None:
-        yield _replace(span, f"${meant}")
+        yield replace(span, f"${meant}")
     is_read = program.masked[span.end : span.end + 1] == "."
     if not is_read:
-        yield from _declare(program, word[1:])
+        yield from propose_parameter(program, word[1:])
         return
     yield from _bind(program, word[1:])
 
 
 def _move_up(program: RefusedProgram, word: str) -> Iterator[Proposal]:
-    """A binding that stands below its first use goes to the top of `match`."""
-    opening = next(program.finditer(r"\bmatch\s*\{"), None)
+    """A binding that stands below its first use goes to the top of its block."""
     pattern = rf"{re.escape(word)}\s*:\s*[A-Z]\w*(?:\s*\{{[^{{}}]*\}})?"
     for binding in program.finditer(pattern):
-        if opening is not None and binding.start() > opening.end():
+        at = program.block_start(binding.start())
+        if at is not None and at > program.start:
             text = program.group(binding)
-            yield (
-                TextEdit(opening.end(), opening.end(), f" {text} "),
-                TextEdit(*binding.span(), ""),
-            )
+            yield (TextEdit(at, at, f" {text} "), TextEdit(*binding.span(), ""))
 
 
 def _bind(program: RefusedProgram, name: str) -> Iterator[Proposal]:
@@ -182,236 +199,45 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
         if found is not None and found.type.enum_values is not None:
             meant = find_name(word, found.type.enum_values)
             if meant is not None:
-                yield _replace(span, f'"{meant}"')
+                yield replace(span, f'"{meant}"')
         if found is not None and found.type.is_string:
-            yield _replace(span, f'"{word}"')
-    if word in program.types or word in program.parameters:
-        yield _replace(span, f"${word}")
+            yield replace(span, f'"{word}"')
+    if any(program.finditer(rf"\${re.escape(word)}\b")):
+        yield replace(span, f"${word}")
+    yield from propose_arrows(program, span)
     owners = program.owners(word)
     if len(owners) == 1:
-        yield _replace(span, f"${owners[0]}.{word}")
+        yield replace(span, f"${owners[0]}.{word}")
     if fault.candidates and (meant := find_name(word, fault.candidates)) is not None:
-        yield _replace(span, meant)
+        yield replace(span, meant)
     if not owners and len(program.types) == 1:
         (variable, owner), *_ = program.types.items()
         meant = find_name(word, [each.spelling for each in owner.properties])
         if meant is not None:
-            yield _replace(span, f"${variable}.{meant}")
-    yield _replace(span, f'"{word}"')
-
-
-# ── parameters ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _declare(program: RefusedProgram, name: str) -> Iterator[Proposal]:
-    """Declare a parameter, with the type that its use asks for."""
-    value_type = _type_of_use(program, name)
-    if value_type is not None:
-        yield from _declare_as(program, name, value_type)
-
-
-def _declare_as(program: RefusedProgram, name: str, value_type: str) -> Iterator[Proposal]:
-    if program.head is not None:
-        at = program.head.end(1)
-        glue = ", " if program.head[1].strip() else ""
-        yield (TextEdit(at, at, f"{glue}${name}: {value_type}"),)
-
-
-def _type_of_use(program: RefusedProgram, name: str) -> str | None:
-    escaped = re.escape(name)
-    for match in program.finditer(rf"\$(\w+)\.(\w+)\s*(?:[=!<>]+|\w+)\s*\${escaped}\b"):
-        owner = program.types.get(match[1])
-        if owner is not None and (found := owner.named(match[2])) is not None:
-            in_list = re.search(r"\bin\s*\$", match[0]) is not None
-            return f"[{_spell(found.type)}]" if in_list else _spell(found.type)
-    for match in program.finditer(rf"\b(\w+)\s*(?::|=|!=|[<>]=?)\s*\${escaped}\b"):
-        if (value_type := _type_of_column(program, match)) is not None:
-            return value_type
-    if any(program.finditer(rf"\b(?:limit|offset)\s*\${escaped}\b")):
-        return Scalar.I64.value
-    for match in program.finditer(rf"\bnearest\s*\(\s*\$(\w+)\.(\w+)\s*,\s*\${escaped}\b"):
-        owner = program.types.get(match[1])
-        if owner is not None and (found := owner.named(match[2])) is not None:
-            return _spell(found.type)
-    pattern = rf"\b(?:search|match_text|fuzzy|bm25)\s*\([^()]*,\s*\${escaped}\b"
-    return Scalar.STRING.value if any(program.finditer(pattern)) else None
-
-
-def _type_of_column(program: RefusedProgram, match: re.Match[str]) -> str | None:
-    """`name: $x` and `where name = $x`: of the type whose statement or binding holds it."""
-    pattern = r"(?:\b(?:insert|update|delete)\s+|\$\w+\s*:\s*)([A-Z]\w*)"
-    heads = [each for each in program.finditer(pattern) if each.start() < match.start()]
-    owner = (
-        program.catalog.node(heads[-1][1]) or program.catalog.edge(heads[-1][1]) if heads else None
-    )
-    if owner is None:
-        return None
-    if match[1] in ("from", "to") and not isinstance(owner, NodeType):
-        return Scalar.STRING.value
-    found = owner.named(match[1])
-    return None if found is None else _spell(found.type)
-
-
-def _spell(value_type: ValueType) -> str:
-    """The type as a parameter declares it: without `?`, an enum as its String."""
-    base = value_type.base
-    assert not isinstance(base, Struct), "no parameter is an object"
-    name = f"Vector({base.dimension})" if isinstance(base, Vector) else base.value
-    return f"[{name}]" if value_type.is_list else name
-
-
-def _parameter_type(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """U2: a type by its name in another language."""
-    word = program.slice(span)
-    base = re.search(r"\w+", word)
-    if base is None:
-        return
-    scalar = SCALARS.get(base[0].lower())
-    meant = scalar.value if scalar is not None else find_name(base[0], fault.candidates)
-    if meant is not None:
-        yield _replace(span, word.replace(base[0], meant, 1))
-    else:
-        yield from _retype_by_use(program, span)
-
-
-def _retype_by_use(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
-    """An enum or node type as the type of a parameter: take what its use asks for."""
-    declared = re.compile(r"\$(\w+)\s*:\s*\Z").search(program.text, 0, span.start)
-    if declared is not None and (meant := _type_of_use(program, declared[1])) is not None:
-        yield _replace(span, meant)
-
-
-def _missing_property(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """T12: a required property, as a new parameter."""
-    named = re.search(r"property '(\w+)'", fault.message)
-    opening = re.compile(r"[^{}]*\{").match(program.masked, span.end)
-    owner = program.catalog.node(program.slice(span)) or program.catalog.edge(program.slice(span))
-    if named is None or opening is None or owner is None or program.head is None:
-        return
-    found = owner.named(named[1])
-    value_type = Scalar.STRING.value if found is None else _spell(found.type)
-    name = _fresh(program, named[1])
-    glue = ", " if program.head[1].strip() else ""
-    at = program.head.end(1)
-    yield (
-        TextEdit(at, at, f"{glue}${name}: {value_type}"),
-        TextEdit(opening.end(), opening.end(), f" {named[1]}: ${name},"),
-    )
-
-
-# ── values ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _value(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """T3, U13, T7 in mutations: a literal that its property cannot hold."""
-    for literal in _LITERAL.finditer(program.text, span.start, span.end):
-        text = literal[0].strip('"')
-        if fault.candidates:
-            meant = find_name(text, fault.candidates)
-            if meant is not None:
-                yield (TextEdit(*literal.span(), f'"{meant}"'),)
-        for wanted in fault.expected:
-            yield from _convert(literal, wanted)
-    listed = re.compile(r"\[\s*([^\[\],]+?)\s*\]").search(program.text, span.start, span.end)
-    if listed is not None:
-        yield (TextEdit(*listed.span(), listed[1]),)
-    if any(each.startswith("[") for each in fault.expected):
-        text = program.slice(span)
-        if not text.startswith("["):
-            yield _replace(span, f"[{text}]")
-
-
-def _convert(literal: re.Match[str], wanted: str) -> Iterator[Proposal]:
-    """A literal in the spelling of another type."""
-    text, base = literal[0].strip('"'), wanted.rstrip("?")
-    spelled = None
-    if base == Scalar.DATE:
-        spelled = None if (day := _date(text)) is None else f'date("{day}")'
-    elif base == Scalar.DATETIME:
-        spelled = None if (moment := _moment(text)) is None else f'datetime("{moment}")'
-    elif base == Scalar.BOOL:
-        spelled = text.lower() if text.lower() in ("true", "false") else None
-    elif base == Scalar.STRING:
-        spelled = f'"{text}"'
-    elif base.startswith(("I", "U", "F")) and base[1:].isdigit():
-        spelled = _number(text, base)
-    if spelled is not None and spelled != literal[0]:
-        yield (TextEdit(*literal.span(), spelled),)
-
-
-def _number(text: str, base: str) -> str | None:
-    plain = text.replace(",", "").replace("_", "").strip()
-    if re.fullmatch(r"-?\d+", plain) or (
-        base.startswith("F") and re.fullmatch(r"-?\d+\.\d+", plain)
-    ):
-        return plain
-    return plain.partition(".")[0] if re.fullmatch(r"-?\d+\.0+", plain) else None
-
-
-def _date(text: str) -> str | None:
-    found = re.fullmatch(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:T.*)?", text.strip())
-    return None if found is None else f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
-
-
-def _moment(text: str) -> str | None:
-    found = re.fullmatch(
-        r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?\s*(Z|[+-]\d\d:\d\d)?",
-        text.strip(),
-    )
-    if found is None:
-        return None
-    return f"{found[1]}T{found[2] or '00:00'}{found[3] or ':00'}{found[4] or 'Z'}"
-
-
-def _comparison(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """T7: a comparison of a property with a value of another type."""
-    for match in _COMPARED.finditer(program.text, span.start, span.end):
-        wanted = _compared_type(program, match["left"]) or next(iter(fault.expected), None)
-        right = match["right"]
-        if wanted is None:
-            continue
-        literal = _LITERAL.match(program.text, match.start("right"))
-        if right.startswith("["):
-            if match["operator"] == "=":
-                yield (TextEdit(*match.span("operator"), "in"),)
-        elif right.startswith("$") and "." not in right:
-            yield from _retype(program, right[1:], wanted.rstrip("?"))
-        elif literal is not None:
-            yield from _convert(literal, wanted)
-        if wanted.startswith("[") and match["operator"] == "=":
-            yield (TextEdit(*match.span("operator"), "contains"),)
-
-
-def _compared_type(program: RefusedProgram, left: str) -> str | None:
-    if not left.startswith("$") or "." not in left:
-        return None
-    variable, name = left[1:].split(".")
-    owner = program.types.get(variable)
-    found = None if owner is None else owner.named(name)
-    return None if found is None else _spell(found.type)
-
-
-def _retype(program: RefusedProgram, name: str, wanted: str) -> Iterator[Proposal]:
-    """Declare a parameter with the type of the property that it is compared with."""
-    if program.head is None:
-        return
-    declared = re.compile(rf"\${re.escape(name)}\s*:\s*([^,()]+(?:\(\d+\))?)")
-    found = declared.search(program.masked, program.head.start(1), program.head.end(1))
-    if found is not None:
-        yield (TextEdit(*found.span(1), wanted),)
-
-
-def _null(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """U11: `= null` is `is null`."""
-    for match in program.near(r"\s*(=|!=)\s*null\b", span):
-        yield (TextEdit(*match.span(), " is null" if match[1] == "=" else " is not null"),)
-    pattern = r"(\$\w+)(\s*:\s*[A-Z]\w*)\s*\{\s*(\w+)\s*:\s*null\s*\}"
-    for match in program.near(pattern, span):
-        text = f"{match[1]}{match[2]}  {match[1]}.{match[3]} is null"
-        yield (TextEdit(*match.span(), text),)
+            yield replace(span, f"${variable}.{meant}")
+    yield replace(span, f'"{word}"')
 
 
 # ── patterns, columns, limits ────────────────────────────────────────────────────────────────────
+
+
+def _aggregate(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
+    """U12, U19: a condition on groups is asked in `having`, of what is returned."""
+    returned = next(program.finditer(r"\breturn\s*\{[^{}]*\}"), None)
+    asked = (
+        r"(?:\b(?:and|where)\s+)?(\b(?:count|sum|avg|min|max)\s*\([^()]*\))\s*([=!<>]+)\s*([$\w.]+)"
+    )
+    for match in program.near(asked, span):
+        if returned is None:
+            return
+        name = fresh_name(program, "n")
+        column = TextEdit(returned.end() - 1, returned.end() - 1, f", {match[1]} as {name} ")
+        having = f" having {{ {name} {match[2]} {match[3]} }}"
+        if match.start() < returned.start():
+            after = TextEdit(returned.end(), returned.end(), having)
+            yield (TextEdit(*match.span(), ""), column, after)
+        else:
+            yield (column, TextEdit(*match.span(1), name))
 
 
 def _unbound(_: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -429,14 +255,29 @@ def _rebound(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator
     yield from _move_up(program, program.slice(span))
 
 
-def _column(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
-    """U7: two columns of one name; the second gets a name of its own."""
+def _named(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
+    """U22: a value that `with` hands on gets the name of its property or function."""
     text = program.slice(span)
+    words = re.findall(r"\w+", text)
+    name = words[0] if "(" in text else words[-1]
+    yield replace(Span(span.end, span.end), f" as {name}")
+    yield replace(Span(span.end, span.end), f" as {fresh_name(program, name)}")
+
+
+def _column(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
+    """U7: two columns of one name; the second gets another, or is an element of the first."""
+    text = program.slice(span)
+    index = re.compile(r"\s*\[(\d)\]").match(program.text, span.end)
+    if index is not None:
+        place = int(index[1]) + 1
+        for call in (f"at({text}, {place})", f"substring({text}, {place}, 1)"):
+            yield (TextEdit(span.start, index.end(), call),)
+        return
     alias = re.search(r"\bas\s+(\w+)\s*\Z", text)
     plain = text if alias is None else text[: alias.start()].rstrip()
     words = re.findall(r"\w+", plain)
     for name in ("_".join(words), f"{'_'.join(words)}_2"):
-        yield _replace(span, f"{plain} as {name.lower()}")
+        yield replace(span, f"{plain} as {name.lower()}")
 
 
 def _limit(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
@@ -456,26 +297,32 @@ def _hops(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Propos
     """T15: hops in the wrong order."""
     found = re.fullmatch(r"\{\s*(\d+)\s*,\s*(\d+)?\s*\}", program.slice(span))
     if found is not None and found[2] is not None:
-        yield _replace(span, f"{{{found[2]},{found[1]}}}")
+        yield replace(span, f"{{{found[2]},{found[1]}}}")
 
 
 def _texts(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
     """T19, T20: the parameter of a search is a String."""
     for match in re.finditer(r"\$(\w+)\s*\)", program.slice(span)):
-        yield from _retype(program, match[1], Scalar.STRING.value)
+        yield from retype(program, match[1], Scalar.STRING.value)
+
+
+def _function(program: RefusedProgram, _: Diagnostic, span: Span) -> Iterator[Proposal]:
+    """E1, E2, T8: functions by other names, texts that are added."""
+    yield from propose_functions(program, span)
 
 
 _BY_CODE: Final[Mapping[str, Propose]] = {
     "T1": _type,
     "T2": _property,
-    "T3": _value,
+    "T3": propose_value,
     "T4": _edge,
     "T5": _ends,
     "T6": _property,
-    "T7": _comparison,
+    "T7": propose_comparison,
+    "T8": _function,
     "T10": _type,
     "T11": _property,
-    "T12": _missing_property,
+    "T12": propose_missing_property,
     "T14": _variable,
     "T15": _hops,
     "T17": _limit,
@@ -483,12 +330,17 @@ _BY_CODE: Final[Mapping[str, Propose]] = {
     "T20": _texts,
     "T21": _limit,
     "T22": _undirected,
-    "U2": _parameter_type,
+    "U2": propose_parameter_type,
     "U3": _rebound,
     "U4": _variable,
     "U6": _unbound,
     "U7": _column,
     "U8": _word,
-    "U11": _null,
-    "U13": _value,
+    "U11": propose_null,
+    "U12": _aggregate,
+    "U13": propose_value,
+    "U19": _aggregate,
+    "U22": _named,
+    "E1": _function,
+    "E2": _function,
 }

@@ -6,7 +6,7 @@ proposal is checked by the compiler.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
@@ -84,6 +84,15 @@ class RefusedProgram:
         """What a group of a match holds in the text itself."""
         start, end = match.span(number)
         return self.text[start:end]
+
+    def block_start(self, at: int) -> int | None:
+        """The position behind the brace of the block that holds this position."""
+        depth = 0
+        for place in range(at - 1, self.start - 1, -1):
+            depth += (self.masked[place] == "}") - (self.masked[place] == "{")
+            if depth < 0:
+                return place + 1
+        return None
 
     @cached_property
     def head(self) -> re.Match[str] | None:
@@ -163,6 +172,12 @@ def find_name(name: str, candidates: Iterable[str]) -> str | None:
     return within[0] if len(within) == 1 else None
 
 
+def fresh_name(program: RefusedProgram, name: str, given: Collection[str] = ()) -> str:
+    """A name that no variable and no parameter of the program has, and that was not given yet."""
+    taken = {*re.findall(r"\$?\b(\w+)", program.masked), *given}
+    return next(each for at in range(1_000) if (each := f"{name}{at or ''}") not in taken)
+
+
 def _is_part(candidate: str, name: str) -> bool:
     """`fullname` for `name`, `displaytitle` for `title`, `name` for `namefirst`."""
     return name.endswith(candidate) or name.startswith(candidate) or candidate.endswith(name)
@@ -172,8 +187,13 @@ def _fold(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
+_PLURALS: Final = {"people": "person", "children": "child", "men": "man", "women": "woman"}
+
+
 def _singular(name: str) -> str:
     folded = _fold(name)
+    if folded in _PLURALS:
+        return _PLURALS[folded]
     if folded.endswith("ies"):
         return f"{folded[:-3]}y"
     return folded.removesuffix("s")

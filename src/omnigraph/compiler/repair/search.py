@@ -10,11 +10,16 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.repair.arrows import propose_arrows
+from omnigraph.compiler.repair.cypher import propose_cypher
 from omnigraph.compiler.repair.edits import EditedText, Proposal, Repair
+from omnigraph.compiler.repair.functions import propose_endings, propose_functions
+from omnigraph.compiler.repair.graphql import propose_graphql
+from omnigraph.compiler.repair.gremlin import propose_gremlin
 from omnigraph.compiler.repair.habits import propose_habits
 from omnigraph.compiler.repair.meaning import propose_meaning
 from omnigraph.compiler.repair.program import RefusedProgram
 from omnigraph.compiler.repair.sections import propose_sections
+from omnigraph.compiler.repair.sql import propose_sql
 from omnigraph.compiler.repair.statements import propose_statements
 from omnigraph.lang.source import Diagnostic, Source, Span
 
@@ -99,13 +104,23 @@ def _propose(
             continue
         program = RefusedProgram(text, catalog, span.start)
         if fault.code.startswith("P"):
+            yield from ((each, False) for each in _propose_whole(program))
             yield from ((each, True) for each in propose_sections(program, fault, span))
             yield from ((each, False) for each in _propose_syntax(program, fault, span))
         else:
             yield from ((each, False) for each in propose_meaning(program, fault, span))
 
 
+def _propose_whole(program: RefusedProgram) -> Iterator[Proposal]:
+    yield from propose_cypher(program)
+    yield from propose_sql(program)
+    yield from propose_graphql(program)
+    yield from propose_gremlin(program)
+
+
 def _propose_syntax(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
     yield from propose_arrows(program, span)
     yield from propose_statements(program, span)
+    yield from propose_endings(program, span)
+    yield from propose_functions(program, span)
     yield from propose_habits(program, fault, span)

@@ -7,7 +7,7 @@ from typing import Final
 
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
 from omnigraph.compiler.repair.habits import Habit
-from omnigraph.compiler.repair.program import RefusedProgram, find_name
+from omnigraph.compiler.repair.program import RefusedProgram
 from omnigraph.lang.source import Diagnostic, Span
 
 _NEXT: Final = r"\b(?i:where|return|order|sort|limit|offset|skip|group|having)\b"
@@ -15,8 +15,6 @@ _REST: Final = rf"(?=\s*(?:{_NEXT}|[{{}}]|\Z))"
 
 _SECTIONS: Final = (
     # Conditions beside `match` instead of inside.
-    Habit(r"\s*\}\s*(?i:where|filter)\s*\{([^{}]*)\}", r" \1 }"),
-    Habit(rf"\s*\}}\s*(?i:where|filter)\s+([^{{}}]*?){_REST}", r"  \1 }"),
     Habit(r"\b(?i:where|filter)\s*\{([^{}]*)\}", r"\1"),
     Habit(r"\b(?i:where|filter)\s+", ""),
     Habit(r"\s*\}\s*(?i:match)\s*\{", " "),
@@ -36,16 +34,9 @@ _SECTIONS: Final = (
     Habit(r"\b(return|having|order)\s*(?=\{)", r"} \1 "),
 )
 
-_SELECT: Final = re.compile(
-    r"\A\s*select\s+(?P<columns>.*?)\s+from\s+(?P<type>\w+)(?:\s+(?:as\s+)?(?!where\b|order\b|limit\b)"
-    r"(?P<alias>[a-z]\w*))?\s*(?:where\s+(?P<where>.*?))?\s*(?:order\s+by\s+(?P<order>.*?))?\s*"
-    r"(?:limit\s+(?P<limit>\d+))?\s*;?\s*\Z",
-    re.DOTALL | re.IGNORECASE,
-)
-
 
 def propose_sections(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
-    yield from _selects(program)
+    yield from _conditions(program, span)
     for habit in _SECTIONS:
         yield from habit.propose(program, span)
     yield from _groups(program, span)
@@ -54,22 +45,17 @@ def propose_sections(program: RefusedProgram, fault: Diagnostic, span: Span) -> 
     yield from _braces(program, fault, span)
 
 
-def _selects(program: RefusedProgram) -> Iterator[Proposal]:
-    """A whole query in SQL over one table."""
-    found = _SELECT.match(program.text)
-    if found is None or "(" in found["columns"] or "*" in found["columns"]:
-        return
-    type_name = find_name(found["type"], [each.name for each in program.catalog.nodes])
-    if type_name is None:
-        return
-    alias = found["alias"] or type_name[0].lower()
-    match = " ".join(filter(None, (f"${alias}: {type_name}", found["where"])))
-    parts = [f"match {{ {match} }}", f"return {{ {found['columns']} }}"]
-    if found["order"]:
-        parts.append(f"order {{ {found['order']} }}")
-    if found["limit"]:
-        parts.append(f"limit {found['limit']}")
-    yield (TextEdit(0, len(program.text), f"query q() {{ {' '.join(parts)} }}"),)
+_CONDITIONS: Final = rf"\b(?i:where|filter)\s*(?:\{{([^{{}}]*)\}}|(?!\{{)([^{{}}]*?){_REST})"
+
+
+def _conditions(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
+    """Conditions beside `match` go inside, also from below `return`."""
+    opening = next(program.finditer(r"\bmatch\s*\{"), None)
+    closing = None if opening is None else _find_closing(program.masked, opening.end())
+    for match in program.near(_CONDITIONS, span):
+        if closing is not None and match.start() >= closing:
+            inside = program.group(match, 1 if match[1] is not None else 2)
+            yield (TextEdit(closing - 1, closing - 1, f" {inside} "), TextEdit(*match.span(), ""))
 
 
 def _groups(program: RefusedProgram, span: Span) -> Iterator[Proposal]:

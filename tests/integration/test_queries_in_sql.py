@@ -49,6 +49,31 @@ QUESTIONS = {
         """SELECT dst, count(*) AS n, avg(age) AS mean FROM knows JOIN person ON name = src
            GROUP BY dst HAVING n > 3 AND (mean IS NULL OR round(mean) % 2 = 0)""",
     ),
+    "values computed of aggregates": (
+        """match { $p: Person  $p $k:knows $q }
+           return { $q.name, max($k.since) - min($k.since) as years, sum($p.age) / count($p) as age,
+                    case when count($k) > 4 then "many" else "few" end as much,
+                    len(collect($p.age)) + 1 as known }
+           having { years > 0 and count($k) > 1 and not ($q.name = "p1") }""",
+        """SELECT dst, max(since) - min(since) AS years, sum(age) / count(*) AS age,
+             CASE WHEN count(*) > 4 THEN 'many' ELSE 'few' END, count(age) + 1
+           FROM knows JOIN person ON name = src
+           GROUP BY dst HAVING years > 0 AND count(*) > 1 AND dst <> 'p1'""",
+    ),
+    "computed of all rows": (
+        """match { $p: Person  $p.age > 1000 }
+           return { count($p) + 1 as n, max($p.age) - 1 as old }""",
+        "SELECT 1, NULL",
+    ),
+    "computed in a stage": (
+        """match { $p: Person  $p $k:knows $q }
+           with { $q, count($k) % 3 as n }  having { n > 0 }
+           match { $q.age > 20 }
+           return { n, round(avg($q.age)) as age, $q.age > 50 as old }""",
+        """SELECT n, round(avg(age)), age > 50 AS old FROM (
+             SELECT dst, count(*) % 3 AS n FROM knows GROUP BY dst HAVING n > 0
+           ) JOIN person ON name = dst WHERE age > 20 GROUP BY n, old""",
+    ),
     "spread and percentiles": (
         """match { $p: Person  $p $k:knows $q }
            return { $q.name, stddev($p.age) as s, percentile($p.age, 0.9) as high,

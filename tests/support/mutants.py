@@ -1202,6 +1202,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "compiler/resolve/groups.py",
+        (
+            "having does not ask about what is computed of aggregates",
+            "        match = (ast.Filter(condition, read.having.span),)\n",
+            "        match = () if condition else ()\n",
+            "tests/integration/test_queries_in_sql.py",
+        ),
+    ),
+    *_of(
         "compiler/resolve/walks.py",
         (
             "a walk of no hop may begin where its open end cannot be",

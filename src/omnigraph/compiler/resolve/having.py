@@ -4,9 +4,7 @@ A group is known by its columns. So the condition is made of the aliases of `ret
 expressions that are returned as they stand: `count($x) > 3` asks for the column that shows it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Mapping
 
 from omnigraph.compiler.ir import RESULT, Condition, ObjectOf, PropertyOf
 from omnigraph.compiler.phrases import variable_text
@@ -14,6 +12,7 @@ from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.expressions import resolve_condition
 from omnigraph.compiler.resolve.ordering import unknown_alias
 from omnigraph.compiler.resolve.outputs import Column
+from omnigraph.compiler.resolve.parts import leaves, rewrite
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
@@ -31,8 +30,12 @@ def resolve_having(read: ast.Read, columns: list[Column], context: Context) -> C
         hint = "put the condition into `match`, or return an aggregate"
         context.report(TypeProblem(QueryRule.U19, message, hint), read.having.span)
         return None
-    places = {each.expression: at for at, each in enumerate(read.returns)}
-    condition = _rewritten(read.having, lambda each: _shown(each, places))
+    shown: dict[ast.Expression, ast.Expression] = {
+        each.expression: ast.Word(f"{_PLACE}{at}")
+        for at, each in enumerate(read.returns)
+        if not isinstance(each.expression, ast.Literal | ast.Word)
+    }
+    condition = rewrite(read.having, shown)
     aliases = {
         each.alias.text: at for at, each in enumerate(read.returns) if each.alias is not None
     }
@@ -50,19 +53,10 @@ def resolve_having(read: ast.Read, columns: list[Column], context: Context) -> C
     return resolved
 
 
-def _shown(
-    expression: ast.Expression, places: Mapping[ast.Expression, int]
-) -> ast.Expression | None:
-    """The word for a column that shows just this."""
-    if isinstance(expression, ast.Literal | ast.Word) or expression not in places:
-        return None
-    return ast.Word(f"{_PLACE}{places[expression]}", expression.span)
-
-
 def _is_made_of(condition: ast.Expression, columns: Mapping[str, Column], context: Context) -> bool:
     """Does it read columns only, all of which are right? Reports what else it reads."""
     is_right = True
-    for leaf in _leaves(condition):
+    for leaf in leaves(condition):
         problem: TypeProblem | None = None
         match leaf:
             case ast.Word("null") if "null" not in columns:
@@ -101,39 +95,3 @@ def _whole_object(shown: ObjectOf) -> TypeProblem:
     name = variable_text(shown.variable)
     message = f"`{name}` is returned as an object, and `having` compares single values"
     return TypeProblem(QueryRule.U19, message, f"return what it asks about, as `{name}.@id`")
-
-
-# ── expressions ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _leaves(expression: ast.Expression) -> Iterator[ast.Expression]:
-    """The expression and its parts; those of an aggregate and of a property are not looked at."""
-    yield expression
-    if not isinstance(expression, ast.Aggregate | ast.PropertyRef):
-        for part in _parts(expression):
-            yield from _leaves(part)
-
-
-def _parts(node: Any) -> Iterator[ast.Expression]:
-    for each in fields(node):
-        value = getattr(node, each.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, ast.Expression):
-                yield item
-            elif isinstance(item, ast.CaseArm):
-                yield from _parts(item)
-
-
-def _rewritten(node: Any, change: Callable[[ast.Expression], ast.Expression | None]) -> Any:
-    """The expression with every part exchanged that `change` has something else for."""
-    if isinstance(node, tuple):
-        return tuple(_rewritten(each, change) for each in node)
-    if not isinstance(node, ast.Expression | ast.CaseArm):
-        return node
-    changed = None if isinstance(node, ast.CaseArm) else change(node)
-    if changed is not None:
-        return changed
-    assert is_dataclass(node)
-    return replace(
-        node, **{each.name: _rewritten(getattr(node, each.name), change) for each in fields(node)}
-    )

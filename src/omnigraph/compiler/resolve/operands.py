@@ -80,9 +80,9 @@ def misplaced(
                 candidates=rank_candidates(text, carried),
             )
         case ast.Aggregate(function):
-            return TypeProblem(
-                QueryRule.U12, f"`{function}` can only be returned: there is no group here"
-            )
+            message = f"`{function}` can only be returned: there is no group here"
+            hint = f"write `{function}(…)` in `return`, and ask about it in `having`"
+            return TypeProblem(QueryRule.U12, message, hint)
         case ast.TextMatch(function):
             hint = f"write `{function}(…)` by itself, as a clause of `match`"
             return TypeProblem(QueryRule.U10, f"`{function}` filters rows; it is not a value", hint)

@@ -14,7 +14,9 @@ from omnigraph.compiler.ir import (
     Union,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
+from omnigraph.compiler.resolve.groups import split_groups
 from omnigraph.compiler.resolve.having import resolve_having
+from omnigraph.compiler.resolve.mentions import bound_names
 from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import Column, resolve_outputs
@@ -146,10 +148,15 @@ def _resolve_part(
     name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
 ) -> Read:
     before = HandedOn()
-    for each in body.stages:
+    written = (*body.stages, body)
+    bound = {name for stage in written for name in bound_names(stage.match)} - set(
+        context.parameters
+    )
+    *earlier, last = (each for stage in written for each in split_groups(stage, bound, context))
+    for each in earlier:
         stage, columns, scope = _resolve_stage(name, parameters, each, before, context)
         before = hand_on(stage, each, columns, scope, context)
-    return _resolve_stage(name, parameters, body, before, context)[0]
+    return _resolve_stage(name, parameters, last, before, context)[0]
 
 
 def _resolve_stage(

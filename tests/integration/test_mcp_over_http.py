@@ -143,8 +143,8 @@ def test_reads_go_on_from_a_cursor_in_the_same_state(url: str) -> None:
 
 def test_a_task_becomes_a_proposal(url: str) -> None:
     async def talk(client: Any) -> None:
-        task = await call(client, "task_begin", title="Add Ada, please!")
-        assert task["branch"].startswith("task/add-ada-please")
+        task = await call(client, "task_begin", title="Add Ada Ümit, please!")
+        assert task["branch"].startswith("task/add-ada-umit-please")
         program = 'query add() { insert Person { name: "Ada", age: 36 } }'
         refused = await client.call_tool("change", {"query": program})
         assert refused.is_error

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -164,7 +165,7 @@ class ReviewTools:
 
     def _begin(self, given: Arguments) -> dict[str, Any]:
         source = given.get("from", "main")
-        slug = re.sub(r"[^a-z0-9]+", "-", given["title"].lower()).strip("-")[:40] or "task"
+        slug = _slug(given["title"])
         for number in range(1, TASKS_MAX + 1):
             name = f"task/{slug}" if number == 1 else f"task/{slug}-{number}"
             try:
@@ -184,3 +185,10 @@ class ReviewTools:
             idempotency_key=given.get(KEY),
         )
         return dict(proposal_document(standing))
+
+
+def _slug(title: str) -> str:
+    """`Rehang the Übersee wing` is `rehang-the-ubersee-wing`."""
+    decomposed = unicodedata.normalize("NFKD", title.lower())
+    plain = "".join(each for each in decomposed if not unicodedata.combining(each))
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-") or "task"

@@ -18,7 +18,7 @@ _HEAD: Final = re.compile(
     r"\s*(?:query\s*(?P<name>\w+)?\s*(?:\((?P<given>[^()]*)\))?\s*)?\{(?P<body>.*)\}\s*\Z",
     re.DOTALL,
 )
-_FIELD: Final = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(\{)?,?")
+_FIELD: Final = re.compile(r"\s*(?:(\w+)\s*:\s*)?(\w+)\s*(?:\(([^()]*)\))?\s*(\{)?,?")
 _COMPARATORS: Final = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -57,7 +57,7 @@ class _Selections:
         fields = list(_fields(body))
         if len(fields) != 1 or fields[0][2] is None:
             return False
-        name, arguments, inner = fields[0]
+        name, arguments, inner, _ = fields[0]
         node = self._type(name)
         if node is None or inner is None:
             return False
@@ -69,12 +69,13 @@ class _Selections:
 
     def _select(self, variable: str, node: NodeType, body: str) -> bool:
         nested = 0
-        for name, arguments, inner in _fields(body):
+        for name, arguments, inner, alias in _fields(body):
             if inner is None:
                 column = {"__typename": "@type", "id": "id" if node.named("id") else "@id"}.get(
                     name, name
                 )
-                self._columns.append(f"${variable}.{column}")
+                named = "" if alias is None else f" as {alias}"
+                self._columns.append(f"${variable}.{column}{named}")
                 continue
             nested += 1
             if nested > 1 or not self._walk(variable, node, name, arguments, inner):
@@ -131,15 +132,15 @@ class _Selections:
         return None if meant is None else self._program.catalog.node(meant)
 
 
-def _fields(body: str) -> Iterator[tuple[str, str, str | None]]:
-    """The name, the arguments and the selection of each field."""
+def _fields(body: str) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """The name, the arguments, the selection and the alias of each field."""
     at = 0
     while (found := _FIELD.match(body, at)) is not None:
         at, inner = found.end(), None
-        if found[3]:
+        if found[4]:
             closing = hide(body[at - 1 :]).find("}")
             if closing < 0:
                 return
             end = at - 1 + closing
             inner, at = body[at:end], end + 1
-        yield found[1], found[2] or "", inner
+        yield found[2], found[3] or "", inner, found[1]

@@ -15,6 +15,7 @@ _STEP: Final = re.compile(r"\s*\.\s*(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEST: Final = re.compile(
     r"(?:P\.)?(eq|neq|gt|gte|lt|lte|within|startingWith|containing)\((.*)\)\Z", re.DOTALL
 )
+QUOTES: Final = "\"'"
 _OPERATORS: Final = {
     "eq": "=",
     "neq": "!=",
@@ -43,6 +44,7 @@ class _Steps:
         self._clauses: list[str] = []
         self._columns: list[str] = []
         self._sections: list[str] = []
+        self._order: list[str] = []
 
     def translate(self, text: str) -> str | None:
         at = 0
@@ -58,6 +60,7 @@ class _Steps:
             (
                 f"match {{ {'  '.join(self._clauses)} }}",
                 f"return {{ {', '.join(columns)} }}",
+                *([f"order {{ {', '.join(self._order)} }}"] if self._order else []),
                 *self._sections,
             )
         )
@@ -73,7 +76,7 @@ class _Steps:
                 self._clauses.extend([f"{self._here}.@id = {given[0]}"] if given else [])
             case "hasLabel" if len(given) == 1:
                 types = [each.name for each in self._program.catalog.nodes]
-                meant = find_name(given[0].strip("\"'"), types)
+                meant = find_name(given[0].strip(QUOTES), types)
                 self._clauses.insert(
                     0 if not self._count else len(self._clauses), f"{self._here}: {meant}"
                 )
@@ -85,9 +88,14 @@ class _Steps:
             case "out" | "in" | "both" if len(given) == 1:
                 return self._walk(name, given[0])
             case "values" if given:
-                self._columns = [f"{self._here}.{each.strip(chr(34) + chr(39))}" for each in given]
+                self._columns = [f"{self._here}.{each.strip(QUOTES)}" for each in given]
             case "count" if not given:
                 self._columns = [f"count({self._here})"]
+            case "order" if not given:
+                pass
+            case "by" if given:
+                word = " desc" if given[1:] and "desc" in given[1].lower() else ""
+                self._order.append(f"{self._here}.{given[0].strip(QUOTES)}{word}")
             case "limit" if len(given) == 1:
                 self._sections.append(f"limit {given[0]}")
             case "dedup" if self._columns and not given:
@@ -99,7 +107,7 @@ class _Steps:
         return True
 
     def _condition(self, name: str, value: str) -> str:
-        column = f"{self._here}.{name.strip(chr(34) + chr(39))}"
+        column = f"{self._here}.{name.strip(QUOTES)}"
         test = _TEST.match(value)
         if test is None:
             return f"{column} = {value}"
@@ -108,7 +116,7 @@ class _Steps:
         return f"{column} {_OPERATORS[test[1]]} {test[2]}"
 
     def _walk(self, name: str, label: str) -> bool:
-        edge = self._program.edge_word(label.strip("\"'"))
+        edge = self._program.edge_word(label.strip(QUOTES))
         before = self._here
         self._count += 1
         ends = (self._here, before) if name == "in" else (before, self._here)

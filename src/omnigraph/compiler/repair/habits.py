@@ -102,6 +102,8 @@ HABITS: Final = (
     Habit(r"(?<![\w.])(\d+)_(\d+)_?(\d*)\b", r"\1\2\3"),
     Habit(r"(?<![\w.])\.(\d+)", r"0.\1"),
     # Hops.
+    Habit(r"(\$\w+)\s*<-?\s*([A-Za-z_]\w*)\s+(\$\w+)", r"\3 \2 \1"),
+    Habit(r"(\$\w+\s+[A-Za-z_]\w*)\s*-?>\s*(?=\$\w+)", r"\1 "),
     Habit(r"(\$\w+\s+<?[a-z_]\w*>?)\s*[+*](?=\s*\$\w+)", r"\1{1,}"),
     Habit(r"\*\s*(\d+)\s*\.\.\s*(\d+)", r"{\1,\2}"),
     Habit(r"\{\s*(\d+)\s*(?:\.\.|-|:)\s*(\d+)\s*\}", r"{\1,\2}"),
@@ -110,7 +112,7 @@ HABITS: Final = (
     # Heads and their parameters.
     Habit(r"(?<![\w$])(?i:mutation|function|def|fn|read|procedure)\s+(?=\w+\s*\()", "query "),
     Habit(r"\bquery\s+(\w+)\s*(?=[{@])", r"query \1() "),
-    Habit(r"\bquery\s*(?=\{)", "query q() "),
+    Habit(r"\b(?:query|mutation)\s*(?=\{)", "query q() "),
     Habit(r"(?:List|Array|list|array)\s*[<\[(]\s*(\w+)\s*[>\])]", r"[\1]"),
     Habit(r"\b([A-Z]\w*)\[\]", r"[\1]"),
     Habit(r"\b(?:Optional|Nullable)\s*[<\[]\s*(\w+)\s*[>\]]", r"\1?"),

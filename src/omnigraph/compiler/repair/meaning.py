@@ -9,6 +9,7 @@ from omnigraph.catalog.types import Scalar
 from omnigraph.compiler.repair.arrows import propose_arrows
 from omnigraph.compiler.repair.edits import Proposal, TextEdit, replace
 from omnigraph.compiler.repair.functions import propose_functions
+from omnigraph.compiler.repair.habits import KEYWORDS
 from omnigraph.compiler.repair.parameters import (
     propose_missing_property,
     propose_parameter,
@@ -69,8 +70,8 @@ def _property(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterato
     if word.startswith("$"):
         yield from _variable(program, fault, span)
         return
-    if word in ("src", "dst"):
-        yield replace(span, {"src": "from", "dst": "to"}[word])
+    if (end := program.end_word(word, span)) is not None:
+        yield replace(span, end)
     if word.strip("_") in ("id", "Id", "ID"):
         yield from _system_id(program, span)
     yield from _edge_property(program, word, span)
@@ -215,7 +216,8 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
         meant = find_name(word, [each.spelling for each in owner.properties])
         if meant is not None:
             yield replace(span, f"${variable}.{meant}")
-    yield replace(span, f'"{word}"')
+    if word not in KEYWORDS and not owners:
+        yield replace(span, f'"{word}"')
 
 
 # ── patterns, columns, limits ────────────────────────────────────────────────────────────────────

@@ -55,6 +55,14 @@ SCALARS: Final = {
 """What other languages call the types of parameters, in lower case."""
 
 
+SOURCES: Final = frozenset(
+    {"from", "fromid", "src", "srcid", "source", "sourceid", "start", "startid"}
+)
+"""What other languages call the end where an edge starts, in small letters."""
+
+TARGETS: Final = frozenset({"to", "toid", "dst", "dstid", "target", "targetid", "end", "endid"})
+
+
 class RefusedProgram:
     """One text, and the query of it that holds the fault."""
 
@@ -151,6 +159,22 @@ class RefusedProgram:
             if _joins(edge.source, edge.target, left, right)
             or _joins(edge.target, edge.source, left, right)
         ]
+
+    def end_word(self, word: str, span: Span) -> str | None:
+        """`from` or `to`, where an insert of an edge calls its end otherwise."""
+        folded = _fold(word)
+        heads = [each for each in self.finditer(r"\binsert\s+(\w+)") if each.end() <= span.start]
+        edges = self.catalog.edges_named(heads[-1][1]) if heads else ()
+        if not edges:
+            return None
+        names = folded.removesuffix("id")
+        sources, targets = (
+            {_fold(each) for each in ends}
+            for ends in zip(*((e.source, e.target) for e in edges), strict=True)
+        )
+        if folded in SOURCES or (names in sources and names not in targets):
+            return "from"
+        return "to" if folded in TARGETS or (names in targets and names not in sources) else None
 
     def edge_word(self, name: str) -> str | None:
         """The spelling, in a query, of the edge type that a name may mean."""

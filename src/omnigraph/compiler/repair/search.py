@@ -2,10 +2,12 @@
 
 A depth-first search. A proposal is followed if it makes progress: the first syntax error comes
 later in the text than before, or, once the text parses, fewer rules are broken. Braces and spaces
-do not count, and a proposal that puts sections in braces need not make progress by itself.
+do not count, and a proposal that puts sections in braces need not make progress by itself. The
+translation of a whole program is another text, so the two are not compared.
 """
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
@@ -35,6 +37,9 @@ TEXT_MAX: Final = 4_000
 CHARACTERS_MAX: Final = 60_000
 """How many characters are compiled for one repair, over all checks."""
 
+_UNKNOWN: Final = frozenset({"T1", "T2", "T4", "T6", "U4", "U8", "E1"})
+"""A name that means nothing weighs twice: what is wrong with its value shows once it is known."""
+
 Check = Callable[[Source], tuple[Diagnostic, ...]]
 """Every fault of a text, as the compiler reports it."""
 
@@ -49,6 +54,14 @@ def find_repair(
     search = _Search(source.name, catalog, check, checks)
     found = search.run(EditedText(source.text), faults, STEPS_MAX)
     return None if found is None else found.repair(source.name)
+
+
+class _Kind(Enum):
+    """What a proposal is about."""
+
+    WHOLE = "a whole program"
+    FRAME = "sections and braces"
+    EDIT = "anything else"
 
 
 class _Search:
@@ -67,7 +80,7 @@ class _Search:
         if steps_left == 0:
             return None
         before = _measure(edited.text, faults)
-        for proposal, is_structure in _propose(edited.text, faults, self._catalog):
+        for proposal, kind in _propose(edited.text, faults, self._catalog):
             changed = edited.apply(proposal)
             if changed.text in self._seen:
                 continue
@@ -77,7 +90,7 @@ class _Search:
             self._checks_left -= 1
             left = self._check(Source(self._name, changed.text))
             after = _measure(changed.text, left)
-            if after < before or (is_structure and after == before):
+            if kind is _Kind.WHOLE or after < before or (kind is _Kind.FRAME and after == before):
                 found = self.run(changed, left, steps_left - 1)
                 if found is not None:
                     return found
@@ -90,25 +103,24 @@ def _measure(text: str, faults: tuple[Diagnostic, ...]) -> tuple[int, int]:
         return 0, 0
     first = faults[0]
     if not first.code.startswith("P"):
-        return 0, len(faults)
+        return 0, sum(2 if each.code in _UNKNOWN else 1 for each in faults)
     at = len(text) if first.span is None else first.span.start
     return 1 + sum(not each.isspace() and each not in "{}" for each in text[at:]), len(faults)
 
 
 def _propose(
     text: str, faults: tuple[Diagnostic, ...], catalog: Catalog
-) -> Iterator[tuple[Proposal, bool]]:
-    """Proposals, each with whether it is about sections and braces."""
+) -> Iterator[tuple[Proposal, _Kind]]:
     for fault in faults[:1] if faults[0].code.startswith("P") else faults:
         if (span := fault.span) is None:
             continue
         program = RefusedProgram(text, catalog, span.start)
         if fault.code.startswith("P"):
-            yield from ((each, False) for each in _propose_whole(program))
-            yield from ((each, True) for each in propose_sections(program, fault, span))
-            yield from ((each, False) for each in _propose_syntax(program, fault, span))
+            yield from ((each, _Kind.WHOLE) for each in _propose_whole(program))
+            yield from ((each, _Kind.FRAME) for each in propose_sections(program, fault, span))
+            yield from ((each, _Kind.EDIT) for each in _propose_syntax(program, fault, span))
         else:
-            yield from ((each, False) for each in propose_meaning(program, fault, span))
+            yield from ((each, _Kind.EDIT) for each in propose_meaning(program, fault, span))
 
 
 def _propose_whole(program: RefusedProgram) -> Iterator[Proposal]:

@@ -13,7 +13,7 @@ from typing import Final
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
 from omnigraph.compiler.repair.foreign import cut, split
-from omnigraph.compiler.repair.program import RefusedProgram, find_name
+from omnigraph.compiler.repair.program import SOURCES, TARGETS, RefusedProgram, find_name
 from omnigraph.compiler.spelling import spell_edge
 
 _CLAUSE: Final = (
@@ -28,11 +28,6 @@ _EQUAL: Final = re.compile(r"\(?\s*(\w+)\.(\w+)\s*=\s*(\w+)\.(\w+)\s*\)?\Z")
 _COUNTS: Final = re.compile(r"\b(?:count|sum|avg|min|max|stddev\w*)\s*\(", re.IGNORECASE)
 _OUTER_MAX: Final = 2
 """Tables of one `optional` block: an edge table and the node behind it."""
-
-_FROM: Final = frozenset(
-    {"from", "fromid", "src", "srcid", "source", "sourceid", "start", "startid"}
-)
-_TO: Final = frozenset({"to", "toid", "dst", "dstid", "target", "targetid", "end", "endid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +153,19 @@ class _Read:
             edge = self._tables[alias].type
             source, target = (f"${ends[word]}" if word in ends else "$_" for word in ("from", "to"))
             self.clauses.append(f"{source} ${alias}:{spell_edge(edge.name)} {target}")
-        self.clauses.extend([" and ".join(plain)] if plain else [])
+        self.clauses.extend([self._with_ends(" and ".join(plain))] if plain else [])
         self.clauses.extend(each for each in blocks if each is not None)
         return True
+
+    def _with_ends(self, condition: str) -> str:
+        """`k.source = "a"` asks about the id of an end, `$k.@src`."""
+
+        def spell(found: re.Match[str]) -> str:
+            folded = found[2].lower().replace("_", "")
+            end = "@src" if folded in SOURCES else "@dst" if folded in TARGETS else None
+            return found[0] if end is None or found[1] not in self._ends else f"${found[1]}.{end}"
+
+        return re.sub(r"\b(\w+)\.(\w+)", spell, condition)
 
     def _block(self, condition: str) -> str | None:
         """`not exists (select … from … where …)` is `not { … }`."""
@@ -214,8 +219,8 @@ class _Read:
         edge = self._tables[key].type
         folded = column.lower().replace("_", "")
         assert isinstance(edge, EdgeType)
-        if folded in _FROM | _TO:
-            return "from" if folded in _FROM else "to"
+        if folded in SOURCES | TARGETS:
+            return "from" if folded in SOURCES else "to"
         if edge.source != edge.target and node.name in (edge.source, edge.target):
             return "from" if node.name == edge.source else "to"
         return None

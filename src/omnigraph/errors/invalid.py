@@ -40,7 +40,9 @@ class QueryNotFound(InputError, code=Code.QUERY_NOT_FOUND):
     available: Sequence[str]
 
     def _message(self) -> str:
-        listed = ", ".join(self.available) or "none"
+        if not self.available:
+            return "the text holds no query"
+        listed = ", ".join(self.available)
         if self.name is None:
             return f"the file holds {len(self.available)} queries; name one of: {listed}"
         return f"query '{self.name}' not found; the file holds: {listed}"

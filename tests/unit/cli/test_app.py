@@ -150,6 +150,17 @@ def test_a_plan_is_explained(capsys: Streams) -> None:
     assert "Gallery" in capsys.readouterr().out
 
 
+def test_a_plan_of_a_text_is_explained(capsys: Streams) -> None:
+    text = "query q() { match { $g: Gallery } return { $g.code } }"
+    assert run(["explain", "--schema", str(SCHEMA), "-e", text]) == 0
+    assert "scan $g: Gallery" in capsys.readouterr().out
+
+
+def test_a_text_without_a_query_says_so(capsys: Streams) -> None:
+    assert run(["explain", "--schema", str(SCHEMA), "-e", "// nothing yet"]) == 1
+    assert "the text holds no query" in capsys.readouterr().err
+
+
 def test_explaining_one_of_several_queries_needs_its_name(capsys: Streams) -> None:
     assert run(["explain", "--schema", str(SCHEMA), "--query", str(QUERIES)]) == 1
     assert "on_floor" in capsys.readouterr().err

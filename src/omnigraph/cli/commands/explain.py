@@ -1,12 +1,11 @@
 """`omnigraph explain`: show how a query would run."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from omnigraph.cli.graphs import find_schema, open_graph
-from omnigraph.cli.inputs import read_params, read_source
+from omnigraph.cli.inputs import read_params, read_query
 from omnigraph.cli.on_spark import open_on_spark
 from omnigraph.cli.options import (
     GraphUri,
@@ -14,7 +13,9 @@ from omnigraph.cli.options import (
     Params,
     QueryEngine,
     QueryEngineName,
+    QueryFile,
     QueryName,
+    QueryText,
     Schema,
     SparkMaster,
     SparkRemote,
@@ -23,6 +24,8 @@ from omnigraph.cli.render import print_json, print_line
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.explain import explain as explain_plan
 from omnigraph.errors import UsageError
+from omnigraph.lang.source import Source
+from omnigraph.sdk.files import read_text
 
 
 def explain(
@@ -30,7 +33,8 @@ def explain(
     name: QueryName = None,
     uri: GraphUri = None,
     *,
-    query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
+    query: QueryFile = None,
+    query_string: QueryText = None,
     schema: Schema = None,
     analyse: Annotated[
         bool, typer.Option("--analyze", help="Run the query, and print the work of each step.")
@@ -50,13 +54,14 @@ def explain(
     With --analyze, the query runs on the graph, and each step is printed with its rows, its time
     and its reads. With --engine spark, Spark's plan follows.
     """
+    source = read_query(query, query_string)
     if engine is QueryEngineName.SPARK:
         if analyse or schema is not None or timeout is not None:
             raise UsageError("--engine spark takes a graph, and no --analyze, --schema, --timeout")
         on_spark = open_on_spark(
             open_graph(uri, context.obj, read_only=True), spark_master, spark_remote
         )
-        shown = on_spark.explain(query, name=name, params=read_params(params, None), branch=branch)
+        shown = on_spark.explain(source, name=name, params=read_params(params, None), branch=branch)
         if as_json:
             print_json({"query_name": shown.query_name, "plan": shown.text.splitlines()})
         else:
@@ -67,7 +72,7 @@ def explain(
             raise UsageError("a query is analysed on a graph, not on a schema")
         graph = open_graph(uri, context.obj, read_only=True)
         found = graph.explain(
-            query,
+            source,
             analyze=True,
             name=name,
             params=read_params(params, None),
@@ -91,9 +96,10 @@ def explain(
             "--params, --branch and --timeout are for running it; say --analyze, or drop them"
         )
     catalog, _ = find_schema(schema, uri, context.obj)
-    compiled = compile_query(read_source(query), catalog, name=name)
-    text = explain_plan(compiled.plan)
+    text, file = read_text(source)
+    compiled = compile_query(Source(file, text), catalog, name=name)
+    plan = explain_plan(compiled.plan)
     if as_json:
-        print_json({"query_name": compiled.name, "plan": text.splitlines()})
+        print_json({"query_name": compiled.name, "plan": plan.splitlines()})
     else:
-        print_line(text)
+        print_line(plan)

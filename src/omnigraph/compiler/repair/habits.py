@@ -93,6 +93,7 @@ HABITS: Final = (
     Habit(r"\bFalse\b", "false"),
     Habit(r"\b(?:None|nil|undefined)\b", "null"),
     Habit(r"(\$\w+\.\w+)\[(\d)\]", r"at(\1, \2 + 1)"),
+    Habit(r"\b(?i:and|or)\s*(?=\})", ""),
     # Separators and comments.
     Habit(r";", ""),
     Habit(r"(?:--|#)([^\n]*)", r"//\1"),

@@ -84,6 +84,10 @@ def propose_comparison(
 ) -> Iterator[Proposal]:
     """T7: a comparison of a property with a value of another type."""
     yield from propose_days(program, span)
+    assigned = re.fullmatch(r"\$(\w+)", program.slice(span))
+    if assigned is not None:
+        for expected in fault.expected:
+            yield from retype(program, assigned[1], expected.rstrip("?"))
     for match in _COMPARED.finditer(program.text, span.start, span.end):
         wanted = _compared_type(program, match["left"]) or next(iter(fault.expected), None)
         right = match["right"]

@@ -20,6 +20,7 @@ from omnigraph.compiler.ir import (
     Insert,
     Now,
     Operand,
+    ParameterRef,
     Predicate,
     Statement,
     Update,
@@ -249,7 +250,13 @@ def _assign(value: Operand, column: _Column) -> Operand | TypeProblem:
     if _is_assignable(value.type, column.type):
         return value
     message = f"{describe(value)} cannot be assigned to {column.label} ({column.type})"
-    return TypeProblem(QueryRule.T7, message)
+    wanted = replace(column.type, enum_values=None)
+    is_end = column.name == ENDS.get(column.label.rpartition(".")[2])
+    hints = ["the ends of an edge are ids, which are Strings"] if is_end else []
+    if isinstance(value, ParameterRef):
+        hints.append(f"declare `${value.name}: {wanted}`")
+    hint = "; ".join(hints) or None
+    return TypeProblem(QueryRule.T7, message, hint, expected=(str(wanted),))
 
 
 def _is_assignable(given: ValueType, wanted: ValueType) -> bool:

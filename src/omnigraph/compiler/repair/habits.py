@@ -94,6 +94,9 @@ HABITS: Final = (
     Habit(r"\b(?:None|nil|undefined)\b", "null"),
     Habit(r"(\$\w+\.\w+)\[(\d)\]", r"at(\1, \2 + 1)"),
     Habit(r"\b(?i:and|or)\s*(?=\})", ""),
+    Habit(r"\bis\s+not\s+(?=[\"'\d$])", "!= "),
+    Habit(r"\bis\s+(?=[\"'\d$])", "= "),
+    Habit(r"\b(?i:if|when|require)\s+(?=\$)", ""),
     # Separators and comments.
     Habit(r";", ""),
     Habit(r"(?:--|#)([^\n]*)", r"//\1"),
@@ -110,7 +113,9 @@ HABITS: Final = (
     Habit(r"\{\s*(\d+)\s*(?:\.\.|-|:)\s*(\d+)\s*\}", r"{\1,\2}"),
     Habit(r"\{\s*(\d+)\s*\}", r"{\1,\1}"),
     Habit(r"\*\s*(\d+)", r"{\1,\1}"),
+    Habit(r"\{\s*(\d+)\s*(?:\.\.|\+)\s*\}", r"{\1,}"),
     # Heads and their parameters.
+    Habit(r"(\bquery\s+\w+\s*\([^()]*\))\s*(?:->|=>|:|=)\s*(?=\{)", r"\1 "),
     Habit(r"(?<![\w$])(?i:mutation|function|def|fn|read|procedure)\s+(?=\w+\s*\()", "query "),
     Habit(r"\bquery\s+(\w+)\s*(?=[{@])", r"query \1() "),
     Habit(r"\b(?:query|mutation)\s*(?=\{)", "query q() "),

@@ -193,6 +193,7 @@ def _has_all(program: RefusedProgram, type_name: str, names: set[str]) -> bool:
 def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
     """U8: a bare word. It is text, a variable without its sign, an alias, or a property."""
     word = program.slice(span)
+    yield from _alias_in_front(program, span)
     compared = next(program.near(rf"\$(\w+)\.(\w+)\s*(?:=|!=)\s*{re.escape(word)}\b", span), None)
     if compared is not None and compared.end() == span.end:
         owner = program.types.get(compared[1])
@@ -218,6 +219,18 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
             yield replace(span, f"${variable}.{meant}")
     if word not in KEYWORDS and not owners:
         yield replace(span, f'"{word}"')
+
+
+def _alias_in_front(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
+    """`return { name = $p.name }` names its column in front."""
+    opening = program.block_start(span.start)
+    if opening is None or not program.text[:opening].rstrip("{ \n").endswith(("return", "with")):
+        return
+    value = r"(\w+)\s*=\s*([^{},()]+(?:\([^()]*\))?)(?=\s*[,}])"
+    for match in program.near(value, span):
+        if match.start() == span.start:
+            text = f"{program.group(match, 2).strip()} as {match[1]}"
+            yield (TextEdit(*match.span(), text),)
 
 
 # ── patterns, columns, limits ────────────────────────────────────────────────────────────────────

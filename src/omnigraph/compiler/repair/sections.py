@@ -24,6 +24,7 @@ _SECTIONS: Final = (
     ),
     Habit(rf"\b(?i:return)\s+(?!\{{)([^{{}}]*?){_REST}", r"return { \1 }"),
     Habit(rf"\b(?i:having)\s+(?!\{{)([^{{}}]*?){_REST}", r"having { \1 }"),
+    Habit(r"\b(?i:aggregate|group|summarize|project)\s*(?=\{)", "with "),
     Habit(r"\b(?i:find|from|select|get|pattern)\s*(?=\{\s*\$)", "match "),
     Habit(r"\border\s*\{([^{},]*)\}\s*(?i:(asc|desc)(?:ending)?)\b", r"order { \1 \2 }"),
     Habit(r"\b(?i:(?:order|sort)\s*_?by)\s*(?=\{)", "order "),

@@ -97,6 +97,8 @@ def propose_comparison(
         if right.startswith("["):
             if match["operator"] == "=":
                 yield (TextEdit(*match.span("operator"), "in"),)
+            if "," not in right:
+                yield (TextEdit(*match.span("right"), right[1:-1].strip()),)
         elif right.startswith("$") and "." not in right:
             yield from retype(program, right[1:], wanted.rstrip("?"))
         elif literal is not None:

@@ -88,7 +88,7 @@ class _Stage:
                 parts.append(
                     f"{word} {inside if word in ('limit', 'offset') else f'{{ {inside} }}'}"
                 )
-        return "\n".join(parts)
+        return " ".join(parts)
 
 
 def _translate_read(clauses: list[tuple[str, str]]) -> str | None:
@@ -99,7 +99,7 @@ def _translate_read(clauses: list[tuple[str, str]]) -> str | None:
         if word in ("match", "optional match"):
             if stage.head:
                 stages.append(stage := _Stage())
-            stage.blocks.append(("optional" if word != "match" else "", "\n".join(_patterns(body))))
+            stage.blocks.append(("optional" if word != "match" else "", "  ".join(_patterns(body))))
         elif word == "where":
             _add_conditions(stages, body)
         elif word in ("with", "return", "return distinct"):
@@ -115,7 +115,7 @@ def _translate_read(clauses: list[tuple[str, str]]) -> str | None:
             stages = [_Stage()]
         else:
             return None
-    return "\n".join((*written, *(each.spell() for each in stages)))
+    return " ".join((*written, *(each.spell() for each in stages)))
 
 
 _SECTION_OF: Final = {"order by": "order", "limit": "limit", "skip": "offset", "offset": "offset"}
@@ -126,11 +126,11 @@ def _add_conditions(stages: list[_Stage], body: str) -> None:
     stage = stages[-1]
     if not stage.head and stage.blocks:
         word, clauses = stage.blocks[-1]
-        stage.blocks[-1] = word, "\n".join((clauses, *_conditions(body)))
+        stage.blocks[-1] = word, "  ".join((clauses, *_conditions(body)))
     elif stage.is_grouped and not stage.sections:
         stage.sections["having"] = body
     else:
-        stages.append(_Stage(blocks=[("", "\n".join(_conditions(body)))]))
+        stages.append(_Stage(blocks=[("", "  ".join(_conditions(body)))]))
 
 
 def _patterns(body: str) -> list[str]:
@@ -184,7 +184,7 @@ def _block(condition: str) -> str | None:
 
 
 def _braced(word: str, clauses: Iterable[str]) -> str:
-    inside = "\n".join(clauses)
+    inside = "  ".join(clauses)
     return f"{word} {{ {inside} }}"
 
 
@@ -226,7 +226,7 @@ class _Writes:
             if made is None:
                 return None
             statements.extend(made)
-        return "\n".join(statements)
+        return "  ".join(statements)
 
     def _clause(self, word: str, body: str) -> list[str] | None:
         match word:

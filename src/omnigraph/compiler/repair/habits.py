@@ -96,7 +96,7 @@ HABITS: Final = (
     Habit(r"\b(?i:and|or)\s*(?=\})", ""),
     Habit(r"\bis\s+not\s+(?=[\"'\d$])", "!= "),
     Habit(r"\bis\s+(?=[\"'\d$])", "= "),
-    Habit(r"\b(?i:if|when|require)\s+(?=\$)", ""),
+    Habit(r"\b(?i:if|require)\s+(?=\$)", ""),
     # Separators and comments.
     Habit(r";", ""),
     Habit(r"(?:--|#)([^\n]*)", r"//\1"),

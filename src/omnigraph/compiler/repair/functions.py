@@ -111,11 +111,13 @@ def _ending(argument: str) -> str | None:
 
 
 def propose_endings(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
-    """`$x.p ends with "a"`, and `=~ "a.*"`, which speaks of the whole text."""
-    pattern = r"(\$?\w+\.\w+)\s*(\b(?i:ends\s*_?with)\b|=~)\s*(\"[^\"]*\"|'[^']*')"
+    """`$x.p ends with "a"`, `matches "a"`, and `=~ "a.*"`, which speaks of the whole text."""
+    tests = r"\b(?i:ends\s*_?with|matches|rlike|regexp)\b|=~"
+    pattern = rf"(\$?\w+\.\w+)\s*({tests})\s*(\"[^\"]*\"|'[^']*')"
     for match in program.near(pattern, span):
         text = program.group(match, 3)
-        found = f'"^(?:{text[1:-1]})$"' if match[2] == "=~" else _ending(text)
+        inner = f"^(?:{text[1:-1]})$" if match[2] == "=~" else text[1:-1]
+        found = _ending(text) if match[2].lower().startswith("ends") else f'"{inner}"'
         yield (TextEdit(*match.span(), f"matches({match[1]}, {found})"),)
 
 

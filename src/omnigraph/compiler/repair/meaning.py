@@ -210,6 +210,8 @@ def _word(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Pr
     owners = program.owners(word)
     if len(owners) == 1:
         yield replace(span, f"${owners[0]}.{word}")
+        everywhere = program.finditer(rf"(?<![\w$.@])(?<!as ){re.escape(word)}\b(?!\s*[(:.])")
+        yield tuple(TextEdit(*each.span(), f"${owners[0]}.{word}") for each in everywhere)
     if fault.candidates and (meant := find_name(word, fault.candidates)) is not None:
         yield replace(span, meant)
     if not owners and len(program.types) == 1:

@@ -6,6 +6,7 @@ counts is the longest chain. Nothing is polled meanwhile: every request belongs 
 """
 
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -138,7 +139,7 @@ def test_branches_wait_as_often_however_many_there_are(cloud: Cloud) -> None:
     assert written.serial <= 12, f"\n{written}"
 
 
-@pytest.mark.parametrize(("row", "waits"), [("new", 13), ("changed", 14)])
+@pytest.mark.parametrize(("row", "waits"), [("new", 12), ("changed", 14)])
 def test_a_merge_of_one_row_waits_at_most_fourteen_times(
     cloud: Cloud, row: str, waits: int
 ) -> None:
@@ -158,6 +159,25 @@ def test_a_merge_of_one_row_waits_at_most_fourteen_times(
     cloud.graph.insert("Person", [{"name": f"beside {row}"}])
     merged = cloud.shortest(merge, within=waits)
     assert merged.serial <= waits, f"\n{merged}"
+
+
+def test_a_merge_of_a_node_and_an_edge_reads_no_file_again_and_again(cloud: Cloud) -> None:
+    for number in range(TRIES):
+        branch = f"both{number}"
+        cloud.graph.branches.create(branch)
+        params = {"n": f"both {number}", "m": "ann"}
+        cloud.graph.mutate(BOTH, params=params, branch=branch)
+
+    def merge(number: int) -> None:
+        merged = cloud.graph.merge(f"both{number}")
+        assert merged.outcome is Outcome.MERGED
+        assert merged.commit is not None
+
+    cloud.graph.mutate(BOTH, params={"n": "beside both", "m": "ann"})
+    merged = cloud.shortest(merge, within=13)
+    assert merged.serial <= 13, f"\n{merged}"
+    reads = Counter(str(each) for each in merged.requests if "/data/" in each.path)
+    assert max(reads.values()) <= 2, f"once for the ids, once for the rows\n{merged}"
 
 
 def test_the_longest_chain_is_what_does_not_overlap() -> None:

@@ -74,7 +74,7 @@ def stage(name: str) -> Iterator[StageRecord | None]:
         yield record
     finally:
         elapsed_ms = REAL.monotonic_ms() - began_ms
-        record.stages.pop()
+        record.stages.remove(name)  # another thread may have entered a stage since
         record.timings_ms[name] = record.timings_ms.get(name, 0) + elapsed_ms
         if record.watcher is not None:
             record.watcher.end(name, elapsed_ms=elapsed_ms)

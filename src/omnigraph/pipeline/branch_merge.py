@@ -28,6 +28,7 @@ from omnigraph.engine.load.bulk import LoadMode, type_of
 from omnigraph.engine.merge.plan_rows import draft_share
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
+from omnigraph.engine.merge.taken_rows import TakenRows
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.tables.row_refs import RowRefs, fetch, no_row_refs, portions, stream
@@ -82,11 +83,13 @@ class WorkerTable:
 
     def open(self) -> tuple[Tables, Sides]:
         tables = self.storage.open().tables
+        type_, source = type_of(self.catalog, self.key), tables.open_at(*self.source)
         return tables, Sides(
-            type_of(self.catalog, self.key),
+            type_,
             tuple(None if each is None else tables.open_at(*each) for each in self.bases),
-            tables.open_at(*self.source),
+            source,
             tables.open_at(*self.target),
+            TakenRows(type_, source),
         )
 
 

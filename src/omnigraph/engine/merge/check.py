@@ -10,6 +10,8 @@ The check reads only the columns that a rule names, not whole rows: new rows may
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any, Final, assert_never
 
 import numpy as np
@@ -48,6 +50,9 @@ from omnigraph.storage.tables import Addresses, Handle, ScanRequest, Tables
 RIVALS_SPELLED_MAX: Final = 2_000
 """For more written rows than this, the check reads the whole column instead of a filter."""
 
+CHECKED_TOGETHER_MAX: Final = 256
+"""Rules are checked at the same time if each table writes or deletes so few rows."""
+
 ROWS_AT_A_TIME: Final = 32_768
 """How many rows of the few checked columns are read at a time."""
 
@@ -68,13 +73,18 @@ class MergedGraph:
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
     def find_breaches(self) -> list[RuleBreach]:
-        found: list[RuleBreach] = []
+        checks: list[Callable[[], list[RuleBreach]]] = []
         counted: set[TableKey] = set()
         for key, plan in sorted(self.plans.items()):
-            for rule in rules_of_merge(self.catalog, plan.sides.type, counted):
-                found += self._find(rule, plan)
+            rules = rules_of_merge(self.catalog, plan.sides.type, counted)
+            checks += [partial(self._find_all, rule, plan) for rule in rules]
             counted.add(key)
-        return found
+        is_small = all(each.row_count <= CHECKED_TOGETHER_MAX for each in self.plans.values())
+        found = self.tables.together(checks) if is_small else [check() for check in checks]
+        return list(chain.from_iterable(found))
+
+    def _find_all(self, rule: MergeRule, plan: TablePlan) -> list[RuleBreach]:
+        return list(self._find(rule, plan))
 
     def _find(self, rule: MergeRule, plan: TablePlan) -> Iterator[RuleBreach]:
         key = plan.sides.type.table_key
@@ -278,7 +288,7 @@ def written_rows(tables: Tables, plan: TablePlan, columns: tuple[str, ...]) -> I
     sides, names = plan.sides, tuple(dict.fromkeys(("id", *columns)))
     whole = np.sort(np.concatenate([plan.inserts.addresses, plan.updates.addresses]))
     for some in _slices(whole):
-        yield fetch(tables, sides.type, sides.source, some, names)
+        yield sides.taken.fetch(tables, some, names)
     for start in range(0, len(plan.blends), ROWS_AT_A_TIME):
         yield blended_rows(tables, plan, slice(start, start + ROWS_AT_A_TIME), names)
     if plan.edits:

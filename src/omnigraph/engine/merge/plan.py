@@ -4,11 +4,11 @@
 graph obeys the schema, and collects the conflicts that are left.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Base
@@ -28,7 +28,8 @@ from omnigraph.engine.merge.plan_rows import apply_rulings, plan_table
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.sources import MergeSource
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
-from omnigraph.engine.merge.workers import MergeWorkers
+from omnigraph.engine.merge.taken_rows import TakenRows
+from omnigraph.engine.merge.workers import MergeWorkers, Workers
 from omnigraph.engine.stages import stage
 from omnigraph.engine.tables.row_refs import estimate_row_bytes
 from omnigraph.engine.write.idempotency import IdempotencyKey
@@ -36,6 +37,12 @@ from omnigraph.errors import HeadMoved
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.allocator import freed_memory
 from omnigraph.storage.tables import Handle
+
+T = TypeVar("T")
+Planned = tuple[TablePlan, tuple[Conflict, ...]]
+
+TOGETHER_ROWS_MAX: Final = 8_192
+"""Tables are compared at the same time if so few rows of each may differ."""
 
 HEAVY_BYTES: Final = 64 * 1024 * 1024
 """A merge with more bytes of vectors and blobs returns freed memory to the system at once. Rows
@@ -102,13 +109,13 @@ class MergePlanner:
         plans: dict[TableKey, TablePlan] = {}
         conflicts: list[Conflict] = []
         reads: dict[TableKey, Version] = {}
-        for sides, pin in self._sides(ancestry, target):
-            reads[pin.key] = pin.version
-            with stage(f"comparing {pin.key}"):
-                plan, found = self._plan_table(sides)
+        keys = self._find_tables(ancestry, target)
+        opened = self._together([partial(self._sides_of, ancestry, target, key) for key in keys])
+        for key, (plan, found) in zip(keys, self._plan_tables(opened), strict=True):
+            reads[key] = target.manifest.pins[key].version
             conflicts += found
             if not plan.is_empty:  # a table that was changed and changed back is not written
-                plans[pin.key] = plan
+                plans[key] = plan
         merged = MergedGraph(
             self.context.stores.tables,
             self.schema.catalog,
@@ -135,13 +142,36 @@ class MergePlanner:
             ancestry, outcome, target, plans, pointers, {**reads, **broken.reads}, ordered
         )
 
-    def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
-        tables, rulings = self.context.stores.tables, self.request.rulings
+    def _plan_tables(self, every: Sequence[Sides]) -> list[Planned]:
+        """Small differences together; large ones take memory, and go one after the other."""
+        calls = [partial(self._plan_table, each) for each in every]
+        if all(map(self._is_small, every)):
+            return self._together(calls)
+        return [call() for call in calls]
+
+    def _is_small(self, sides: Sides) -> bool:
+        return self._count_at_most(sides) <= TOGETHER_ROWS_MAX and not self._find_workers(sides)
+
+    def _together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        return self.context.stores.together(calls)
+
+    def _count_at_most(self, sides: Sides) -> int:
+        tables = self.context.stores.tables
+        return sum(count_at_most(tables, each, sides.source) for each in sides.bases)
+
+    def _find_workers(self, sides: Sides) -> Workers | None:
         # The ids of a member of a group are few, and workers share out all ids.
-        workers = None if sides.only is not None else self.workers.find_for_planning(sides)
+        return None if sides.only is not None else self.workers.find_for_planning(sides)
+
+    def _plan_table(self, sides: Sides) -> Planned:
+        with stage(f"comparing {sides.type.table_key}"):
+            return self._compare(sides)
+
+    def _compare(self, sides: Sides) -> Planned:
+        tables, rulings = self.context.stores.tables, self.request.rulings
+        workers = self._find_workers(sides)
         if workers is None:
-            rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
-            with release_memory((rows, sides)):
+            with release_memory((self._count_at_most(sides), sides)):
                 return plan_table(tables, sides, rulings)
         draft = PlanDraft()
         for each in workers.draft(sides):
@@ -162,23 +192,25 @@ class MergePlanner:
             if expected != actual:
                 raise HeadMoved(branch, expected=expected, actual=actual)
 
-    def _sides(self, ancestry: Ancestry, target: Base) -> Iterator[tuple[Sides, Pin]]:
+    def _find_tables(self, ancestry: Ancestry, target: Base) -> list[TableKey]:
         """Every table that the source moved or a ruling names, in key order."""
         sources, targets = self.source.pins, target.manifest.pins
         ruled = self.request.rulings.rows
-        for key in sorted(sources.keys() & targets.keys()):
-            pin = targets[key]
-            step = decide_table(ancestry.pins_of(key), pin, sources[key])
-            if step is TableStep.KEEP and key not in ruled:
-                continue
-            yield self._sides_of(ancestry, target, key), pin
+        return [
+            key
+            for key in sorted(sources.keys() & targets.keys())
+            if key in ruled
+            or decide_table(ancestry.pins_of(key), targets[key], sources[key]) is not TableStep.KEEP
+        ]
 
     def _sides_of(self, ancestry: Ancestry, target: Base, key: TableKey) -> Sides:
+        type_, source = type_of(self.schema.catalog, key), self.source.open(key)
         return Sides(
-            type_of(self.schema.catalog, key),
+            type_,
             tuple(self._open_all(ancestry.pins_of(key), target)),
-            self.source.open(key),
+            source,
             self.context.open_pin(target.manifest.pins[key], target),
+            TakenRows(type_, source),
             self.source.find_touched(key),
         )
 

@@ -65,7 +65,7 @@ def draft_share(
         find_difference(tables, sides.type, each, sides.source, share) for each in sides.bases
     ]
     if len(differences) == 1:
-        contested = _apply_uncontested(tables, sides.target, differences[0], ruled, draft)
+        contested = _apply_uncontested(tables, sides, differences[0], ruled, draft)
     else:
         contested = _every_id(differences)
     _resolve_conflicts(
@@ -124,19 +124,27 @@ def _resolve_conflicts(
 
 def _apply_uncontested(
     tables: Tables,
-    target: Handle,
+    sides: Sides,
     difference: Difference,
     ruled: Mapping[str, RowRuling],
     draft: PlanDraft,
 ) -> "pa.Array[Any]":
     """Apply what the target cannot have changed; return the ids of the rest."""
-    base = difference.before
+    base, target = difference.before, sides.target
     inserted, replaced, deleted = difference.inserted, difference.replaced, difference.deleted
-    if base is not None and (base.ref, base.version) == (target.ref, target.version):
-        found = concat_row_refs([replaced, deleted])
-    else:
+
+    def find_in_target() -> RowRefs:
+        if base is not None and (base.ref, base.version) == (target.ref, target.version):
+            return concat_row_refs([replaced, deleted])
         changed = pa.concat_arrays([inserted.ids, replaced.ids, deleted.ids])
-        _, found = find_row_refs(tables, target, "id", changed)
+        return find_row_refs(tables, target, "id", changed)[1]
+
+    def take_from_source() -> RowRefs:
+        taken = concat_row_refs([inserted, difference.replacing])
+        sides.taken.keep(tables, taken.addresses)
+        return taken
+
+    found, _ = tables.together([find_in_target, take_from_source])
     shared = 0 if base is None else find_shared_version(tables, base, target)
 
     rest = []

@@ -12,6 +12,7 @@ import numpy as np
 
 from omnigraph.engine.merge.classify import ConflictKind, RowStep, Token, decide_row
 from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.taken_rows import TakenRows
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.row_refs import RowRefs, Type, concat_row_refs
 from omnigraph.storage.tables import Handle
@@ -25,6 +26,8 @@ class Sides:
     bases: tuple[Handle | None, ...]
     source: Handle
     target: Handle
+    taken: TakenRows
+    """Rows of the source that were read once."""
     only: frozenset[str] | None = None
     """The ids whose changes count; None for all. A member of a group has only its own (D29)."""
 

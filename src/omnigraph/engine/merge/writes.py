@@ -69,14 +69,16 @@ def _stages(tables: Tables, plan: TablePlan) -> Iterator[Stage]:
 
 def _append(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
     sides = plan.sides
-    rows = stream(tables, sides.type, sides.source, plan.inserts.addresses)
+    addresses = plan.inserts.addresses
+    kept = sides.taken.find(addresses)
+    rows = stream(tables, sides.type, sides.source, addresses) if kept is None else kept.to_reader()
     return tables.stage_append(handle, rows, mark)
 
 
 def _replace(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark: Mark) -> Staged:
     sides, old = plan.sides, plan.updated
     replacement = Replacement(
-        fetch(tables, sides.type, sides.source, plan.updates.addresses[some]),
+        sides.taken.fetch(tables, plan.updates.addresses[some]),
         row_ids=old.row_ids[some].tolist(),
         row_addresses=old.addresses[some].tolist(),
     )
@@ -99,7 +101,7 @@ def blended_rows(
     """Rows of the target with those properties that the source changed; all columns or some."""
     sides = plan.sides
     ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[some], names)
-    theirs = fetch(tables, sides.type, sides.source, plan.blends.addresses[some], names)
+    theirs = sides.taken.fetch(tables, plan.blends.addresses[some], names)
     columns = [
         _choose(plan.masks[name][some].tolist(), theirs[name], ours[name])
         if name in plan.masks

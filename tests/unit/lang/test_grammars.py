@@ -2,6 +2,8 @@
 
 import gc
 import io
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +78,29 @@ def test_tables_are_taken_if_they_are_of_this_text(
     toy.load().parse("b")
     (package / "grammar.lark").write_text('start: "c"')
     toy.load().parse("c")
+
+
+TOGETHER = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from omnigraph.lang.query.parser import grammar
+
+begin = Barrier(8)
+
+def load(_):
+    begin.wait()
+    return grammar()
+
+with ThreadPoolExecutor(8) as pool:
+    print(len({id(each) for each in list(pool.map(load, range(8)))}))
+"""
+
+
+def test_threads_that_begin_together_load_one_parser() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", TOGETHER], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "1\n"
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

@@ -7,7 +7,6 @@ grammar cannot express: repeated names, numbers out of range, and too deep nesti
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import islice
 from typing import ClassVar, TypeGuard
 
@@ -77,10 +76,11 @@ def _check_size(source: Source, reading: TreeReading) -> None:
         raise QueryInvalid(reading.sorted_findings())
 
 
-@cache
 def grammar() -> Lark:
-    """The grammar with its parser. The first call is slow."""
-    return GRAMMAR.load()
+    """The grammar with its parser. The first call is slow, and calls meanwhile wait for it."""
+    from omnigraph.lang.query.loaded import PARSER  # noqa: PLC0415 - it is slow
+
+    return PARSER
 
 
 class _Reader:

@@ -60,6 +60,10 @@ class TableCache:
         self.grown = False
         """Was anything built or read since the last `trim`?"""
         self._items: OrderedDict[Hashable, Sized] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        """Of the entries, when they were last measured. Only a view makes an entry grow."""
+        self._held = 0
+        """The sum of the sizes."""
         self._fresh: list[Hashable] = []
         """The keys of the entries that were added since the last `trim`."""
         self._handles: OrderedDict[TableState, Handle] = OrderedDict()
@@ -81,7 +85,8 @@ class TableCache:
         with self._lock:
             self._views[id(view.pins)] = view
             while len(self._views) > VIEWS_MAX:
-                self._views.popitem(last=False)
+                _, dropped = self._views.popitem(last=False)
+                self._measure(dropped.entries())
 
     def find(self, key: Hashable) -> Sized | None:
         with self._lock:
@@ -121,18 +126,28 @@ class TableCache:
             return
         self.grown = False
         with self._lock:
-            held = sum(each.nbytes for each in self._items.values())
-            if held > self.bytes_max:
-                self._drop_views()
-            while held > self.bytes_max:
-                _, dropped = self._items.popitem(last=False)
-                held -= dropped.nbytes
+            in_use = [key for view in self._views.values() for key in view.entries()]
+            in_use += self._fresh
+            self._measure(in_use)
+            if self._held > self.bytes_max:
+                self._drop_views(in_use)
+            while self._held > self.bytes_max:
+                key, _ = self._items.popitem(last=False)
+                self._held -= self._sizes.pop(key, 0)
             self._fresh.clear()
 
-    def _drop_views(self) -> None:
+    def _measure(self, keys: Iterable[Hashable]) -> None:
+        """A server that is written keeps thousands of entries; few of them can have grown."""
+        for key in keys:
+            found = self._items.get(key)
+            if found is not None:
+                size = found.nbytes
+                self._held += size - self._sizes.get(key, 0)
+                self._sizes[key] = size
+
+    def _drop_views(self, in_use: Iterable[Hashable]) -> None:
         """What a view has at hand is used without a look-up here: it was used when the view was."""
-        viewed = [key for view in self._views.values() for key in view.entries()]
-        for key in (*viewed, *self._fresh):
+        for key in in_use:
             if key in self._items:
                 self._items.move_to_end(key)
         self._views.clear()

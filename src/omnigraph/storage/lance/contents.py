@@ -75,7 +75,7 @@ class Contents:
         """Note that these rows, and no others, were just written to these fragments."""
         if len(fragments) != 1 or len(fragments[0].files) != 1 or rows.num_rows > ROWS_MAX:
             return
-        numbers = _field_numbers(dataset)
+        numbers = field_numbers(dataset)
         held = {
             numbers[field.name]: frozenset(map(hash, rows[field.name].to_pylist()))
             for field in rows.schema
@@ -90,7 +90,7 @@ class Contents:
 
         One that `learns` reads the columns of files that were asked about before.
         """
-        numbers = _field_numbers(dataset)
+        numbers = field_numbers(dataset)
         wanted = {numbers[column]: frozenset(map(hash, values)) for column, values in among.items()}
         learned = {numbers[column]: column for column in among} if learns else {}
         fragments = dataset.get_fragments()
@@ -138,6 +138,6 @@ def _count_values(known: Mapping[int, Hashes]) -> int:
     return sum(map(len, known.values()))
 
 
-def _field_numbers(dataset: LanceDataset) -> dict[str, int]:
+def field_numbers(dataset: LanceDataset) -> dict[str, int]:
     """The numbers of the columns. A name may move to another column, a number does not."""
     return {field.name(): field.id() for field in dataset.lance_schema.fields()}

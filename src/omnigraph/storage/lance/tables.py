@@ -2,7 +2,7 @@
 package do the work.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,6 +15,7 @@ from omnigraph.storage.lance import (
     branches,
     commit,
     compact,
+    contents,
     debris,
     handover,
     history,
@@ -142,6 +143,9 @@ class LanceTables:
 
     def find_fragments(self, handle: Handle) -> tuple[FragmentContent, ...]:
         return read.find_fragments(_own(handle))
+
+    def find_field_numbers(self, handle: Handle) -> Mapping[str, int]:
+        return contents.field_numbers(_own(handle).dataset)
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[TransactionRecord, ...]:
         return history.find_transactions(_own(handle), after=after)

@@ -1,6 +1,6 @@
 """The two protocols: `Tables`, and `SingleStepOps` for what Lance does only in one step."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Final, Protocol, TypeVar
@@ -162,6 +162,10 @@ class Tables(Protocol):
 
     def find_fragments(self, handle: Handle) -> tuple[FragmentContent, ...]:
         """The fragments of the version. Known without a read."""
+        ...
+
+    def find_field_numbers(self, handle: Handle) -> Mapping[str, int]:
+        """The numbers of the columns. A name may move to another column, a number does not."""
         ...
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[TransactionRecord, ...]:

@@ -67,6 +67,8 @@ class TableCache:
         self._fresh: list[Hashable] = []
         """The keys of the entries that were added since the last `trim`."""
         self._handles: OrderedDict[TableState, Handle] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, str | None, str], TableState] = OrderedDict()
+        """By table and branch, the version that was asked for last."""
         self._accounts: OrderedDict[Hashable, int] = OrderedDict()
         self._making: dict[Hashable, Lock] = {}
         self._views: OrderedDict[int, SharedView] = OrderedDict()
@@ -169,6 +171,19 @@ class TableCache:
             while len(self._handles) > HANDLES_MAX:
                 self._handles.popitem(last=False)
         return opened
+
+    def succeed(self, state: TableState) -> tuple[Sized, Handle] | None:
+        """The version of the table that was asked for before this one, if it is still cached."""
+        table = state[:3]
+        with self._lock:
+            before = self._newest.pop(table, None)
+            self._newest[table] = state
+            while len(self._newest) > HANDLES_MAX:
+                self._newest.popitem(last=False)
+            if before is None or before == state:
+                return None
+            found, handle = self._items.get(before), self._handles.get(before)
+            return None if found is None or handle is None else (found, handle)
 
     def charge(self, key: Hashable, cost: int) -> None:
         """Add a cost to the account of a key."""

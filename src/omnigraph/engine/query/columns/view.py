@@ -6,6 +6,7 @@ A snapshot names table versions, and a version never changes, so concurrent writ
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import ref
 
 import pyarrow as pa
 
@@ -89,10 +90,49 @@ class TableView:
     def resident(self) -> ResidentRows:
         """The rows of the whole table; the same object while this view lives, even if evicted."""
         if self._resident is None:
-            self._resident = self._cache.get_or_build(
-                self.state, lambda: ResidentRows(self.row_count, self.read, self.kept)
-            )
+            self._resident = self._cache.get_or_build(self.state, self._make_resident)
         return self._resident
+
+    def _make_resident(self) -> ResidentRows:
+        before = self._cache.succeed(self.state)
+        if before is None or not isinstance(before[0], ResidentRows):
+            return ResidentRows(self.row_count, self.read, self.kept)
+        # Weakly: each version would hold on to all versions before it.
+        rows, handle = ref(before[0]), before[1]
+        return ResidentRows(
+            self.row_count,
+            lambda columns: self._read_added(rows(), handle, columns) or self.read(columns),
+            self.kept,
+        )
+
+    def _read_added(
+        self, before: ResidentRows | None, known: Handle, columns: Sequence[str]
+    ) -> pa.Table | None:
+        """All rows, of which those of an earlier version are at hand and the others are read.
+
+        None unless this version has all fragments of the earlier one, unchanged, before its own.
+        """
+        if before is None or not before.has(columns):
+            return None
+        tables, handle = self.tables, self.handle
+        old, now = tables.find_fragments(known), tables.find_fragments(handle)
+        numbers = tables.find_field_numbers(handle)
+        is_longer = len(now) > len(old) > 0 and now[: len(old)] == old
+        is_alike = tables.find_field_numbers(known) == numbers and numbers.keys() >= set(columns)
+        if not is_longer or not is_alike:
+            return None
+        added = tuple(each.fragment_id for each in now[len(old) :])
+        request = ScanRequest(columns=tuple(columns), fragment_ids=added)
+        fresh = metered.read(tables, handle, request)
+        held = [before.column(name) for name in columns]
+        if [each.type for each in held] != [fresh[name].type for name in columns]:
+            return None
+        return pa.table(
+            {
+                name: pa.chunked_array([column, *fresh[name].chunks])
+                for name, column in zip(columns, held, strict=True)
+            }
+        )
 
     def is_resident(self, columns: Collection[str]) -> bool:
         """Are these columns read, or at hand without a read?"""

@@ -319,6 +319,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/columns/view.py",
+        (
+            "rows that changed are taken from the version before",
+            "len(now) > len(old) > 0 and now[: len(old)] == old",
+            "len(now) > len(old) > 0",
+            "tests/cost/test_cost_of_new_versions.py",
+        ),
+    ),
+    *_of(
+        "engine/query/columns/table_cache.py",
+        (
+            "an entry that grows in a view counts as it was",
+            "            in_use += self._fresh\n",
+            "            in_use = self._fresh\n",
+            "tests/unit/engine/query/columns/test_table_cache.py",
+        ),
+    ),
+    *_of(
         "engine/query/operators/walk.py",
         (
             "a walk comes back to its start",

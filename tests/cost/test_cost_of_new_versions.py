@@ -94,3 +94,16 @@ def test_what_changed_otherwise_is_read_as_it_is_now(
     graph.insert("Person", [{"name": "later", "age": 8}])
     with omnigraph.open(graph.uri) as other:
         assert ages(graph) == ages(other)
+
+
+def test_a_name_that_moved_to_another_column_is_read_anew(tmp_path: Path) -> None:
+    """A rename changes no file, so the fragments are those of the version before."""
+    schema = "node Person { name: String @key  age: I32?  size: I32? }"
+    moved = 'node Person { name: String @key  age: I32? @rename_from("size") }'
+    graph = omnigraph.init(tmp_path / "g", schema, durability=Durability.RELAXED)
+    graph.insert("Person", [{"name": "ann", "age": 30, "size": 170}])
+    assert ages(graph) == {"ann": 30}
+    graph.apply_schema("node Person { name: String @key  size: I32? }")
+    graph.apply_schema(moved)
+    graph.insert("Person", [{"name": "bob", "age": 180}])
+    assert ages(graph) == {"ann": 170, "bob": 180}

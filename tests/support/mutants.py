@@ -326,6 +326,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "len(now) > len(old) > 0",
             "tests/cost/test_cost_of_new_versions.py",
         ),
+        (
+            "a name is taken for the column that had it",
+            "tables.find_field_numbers(known) == numbers and ",
+            "",
+            "tests/cost/test_cost_of_new_versions.py",
+        ),
     ),
     *_of(
         "engine/query/columns/table_cache.py",

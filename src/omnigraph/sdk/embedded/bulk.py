@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.settings import ERRORS_MAX
-from omnigraph.errors import UsageError
 from omnigraph.extras import require
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
+from omnigraph.sdk.choices import parse_choice
 from omnigraph.sdk.frames import spooled
 from omnigraph.sdk.moments import target_of
 
@@ -67,6 +67,7 @@ class LocalBulk:
         FileUnreadable, TypeUnknown, UsageError, BranchNotFound, OpenedReadOnly, JavaMissing,
         SparkUnusable, JobFailed.
         """
+        from omnigraph.engine.load.bulk import LoadMode
         from omnigraph.engine.load.inputs import Input, find_inputs_in
         from omnigraph.engine.load.run import LoadRequest
         from omnigraph.engine.write.idempotency import parse_key_of_files
@@ -82,7 +83,7 @@ class LocalBulk:
             shapes = [each.shape for each in inputs if each.is_table]
             request = LoadRequest(
                 sources=inputs,
-                mode=_mode(mode),
+                mode=parse_choice(LoadMode, mode, "a load"),
                 branch=parse_branch(branch),
                 actor=actor,
                 errors_max=max_errors,
@@ -155,14 +156,21 @@ class LocalBulk:
         TableUnknown, BranchNotFound, CommitNotFound, VersionNotFound, FileUnreadable,
         NotExportable, UsageError.
         """
-        from omnigraph.engine.load.export import Selection
+        from omnigraph.engine.load.export import ExportFormat, Selection
         from omnigraph.sdk.embedded import exporting
 
         shown = self._graph.resolve(
             target_of(branch, commit=commit, version=version), Action.EXPORT
         )
         selection = Selection(tuple(types), tuple(tables))
-        return exporting.export(self._graph, shown, selection, output, _format(format), spark=spark)
+        return exporting.export(
+            self._graph,
+            shown,
+            selection,
+            output,
+            parse_choice(ExportFormat, format, "an export"),
+            spark=spark,
+        )
 
     def export_lines(
         self,
@@ -202,21 +210,3 @@ class LocalBulk:
 
         shown = self._graph.resolve(target_of(branch, commit=commit, version=version))
         return open_dataframe(self._graph, shown, type_name, spark=spark, columns=columns)
-
-
-def _mode(given: LoadMode | str) -> LoadMode:
-    from omnigraph.engine.load.bulk import LoadMode
-
-    try:
-        return LoadMode(given)
-    except ValueError:
-        raise UsageError(f"a load is append, merge or overwrite, not '{given}'") from None
-
-
-def _format(given: ExportFormat | str) -> ExportFormat:
-    from omnigraph.engine.load.export import ExportFormat
-
-    try:
-        return ExportFormat(given)
-    except ValueError:
-        raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None

@@ -18,6 +18,7 @@ from omnigraph.engine.query.target import NOW_ON_MAIN
 from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
 from omnigraph.errors.base import counted
 from omnigraph.ids import MAIN, BranchName, CommitId, parse_branch
+from omnigraph.sdk.choices import parse_choice
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.embedded.bulk import LocalBulk
 from omnigraph.sdk.embedded.history import LocalHistory
@@ -256,7 +257,7 @@ def init(
     actor: str | None = None,
     message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    durability: Durability = Durability.DURABLE,
+    durability: Durability | str = Durability.DURABLE,
 ) -> LocalGraph:
     """Make an empty graph at `uri`. `schema` is the text of a schema, or the path of one.
 
@@ -286,11 +287,11 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     *,
     read_only: bool = False,
     storage_options: Mapping[str, str] | None = None,
-    durability: Durability = Durability.DURABLE,
+    durability: Durability | str = Durability.DURABLE,
     maintenance: bool = True,
     group: bool = True,
     embedding: EmbedSettings | None = None,
-    query_access: AccessMode = AccessMode.AUTO,
+    query_access: AccessMode | str = AccessMode.AUTO,
     query_hops_max: int = DEFAULTS.query_hops_max,
     query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
     query_cache_bytes_max: int = DEFAULTS.query_cache_bytes_max,
@@ -307,7 +308,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     themselves, as of indexes, takes `storage_cache_bytes_max`. `storage_options` say how a bucket
     is reached, over the variables of AWS.
 
-    Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
+    Raises UsageError, GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
     SchemaFilesInvalid; of a bucket ConfigInvalid, BucketUnreachable, BucketForbidden,
     BucketNotFound, ConditionalWritesIgnored.
     """
@@ -316,7 +317,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
         _settings(storage_options, durability, maintenance=maintenance),
         group=group,
         embedding=embedding,
-        query_access=query_access,
+        query_access=parse_choice(AccessMode, query_access, "query_access"),
         query_hops_max=query_hops_max,
         query_memory_bytes_max=query_memory_bytes_max,
         query_cache_bytes_max=query_cache_bytes_max,
@@ -326,8 +327,10 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
 
 
 def _settings(
-    options: Mapping[str, str] | None, durability: Durability, *, maintenance: bool = True
+    options: Mapping[str, str] | None, durability: Durability | str, *, maintenance: bool = True
 ) -> Settings:
     return Settings(
-        storage_options=dict(options or {}), durability=durability, maintenance=maintenance
+        storage_options=dict(options or {}),
+        durability=parse_choice(Durability, durability, "durability"),
+        maintenance=maintenance,
     )

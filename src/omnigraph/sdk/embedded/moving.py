@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.engine import opening
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import CommitId, parse_branch
+from omnigraph.sdk.choices import parse_choice
 from omnigraph.storage.durability import Durability
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def clone(
     at: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     target_storage_options: Mapping[str, str] | None = None,
-    durability: Durability = Durability.DURABLE,
+    durability: Durability | str = Durability.DURABLE,
 ) -> CloneResult:
     """Copy a graph with its history to another place, on a disk or in a bucket.
 
@@ -54,6 +55,7 @@ def clone(
 
     named = () if branch is None else (branch,) if isinstance(branch, str) else tuple(branch)
     options = dict(storage_options or {})
+    chosen = parse_choice(Durability, durability, "durability")
     others = options if target_storage_options is None else dict(target_storage_options)
     return opening.clone_graph(
         str(source),
@@ -61,6 +63,6 @@ def clone(
         CloneRequest(
             tuple(parse_branch(each) for each in named), None if at is None else CommitId(at)
         ),
-        settings=Settings(storage_options=options, durability=durability),
-        target_settings=Settings(storage_options=others, durability=durability),
+        settings=Settings(storage_options=options, durability=chosen),
+        target_settings=Settings(storage_options=others, durability=chosen),
     )

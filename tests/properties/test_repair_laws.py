@@ -89,3 +89,20 @@ def test_a_hostile_text_is_given_up_soon(start: str, unit: str) -> None:
     faults = find_faults(Source("<query>", text), CATALOG)
     assert find_repair(Source("<query>", text), faults, CATALOG, check) is None
     assert checked <= CHARACTERS_MAX // len(text)
+
+
+def test_a_program_with_a_very_long_word_is_not_searched() -> None:
+    """Each pattern would take the square of its length: minutes for 4,000 digits."""
+    source = Source("<query>", "MATCH (a) WHERE a.x = " + "1" * 3_900)
+
+    def check(text: Source) -> tuple[Diagnostic, ...]:
+        raise AssertionError(text)
+
+    assert find_repair(source, find_faults(source, CATALOG), CATALOG, check) is None
+
+
+def test_a_program_with_a_very_long_text_is_repaired() -> None:
+    long = "x" * 1_000
+    repaired = find_repaired(f'MATCH (p:Person) WHERE p.name = "{long}" RETURN p.name')
+    assert repaired is not None
+    assert long in repaired

@@ -8,7 +8,7 @@ Invariants:
 
 1. A repair is checked: its program has no fault that the compiler knows.
 2. A repair never drops a condition, a projection or a statement.
-3. The work is bounded: `CHECKS_MAX` compilations, texts of `TEXT_MAX` characters.
+3. The work is bounded: `CHECKS_MAX` compilations, texts of `TEXT_MAX` characters, no long words.
 
 Modules, in reading order:
 

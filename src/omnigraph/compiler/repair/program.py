@@ -69,8 +69,7 @@ class RefusedProgram:
     def __init__(self, text: str, catalog: Catalog, at: int) -> None:
         self.text = text
         self.catalog = catalog
-        self.masked = _QUOTED.sub(_mask, text)
-        """The text with strings and comments blanked, character by character."""
+        self.masked = mask(text)
         starts = [match.start() for match in _QUERY.finditer(self.masked)]
         self.start = max((each for each in starts if each <= at), default=0)
         self.end = min((each for each in starts if each > at), default=len(text))
@@ -225,6 +224,11 @@ def _singular(name: str) -> str:
 
 def _joins(source: str, target: str, left: str | None, right: str | None) -> bool:
     return left in (None, source) and right in (None, target)
+
+
+def mask(text: str) -> str:
+    """The text with strings and comments blanked, character by character."""
+    return _QUOTED.sub(_mask, text)
 
 
 def _mask(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ do not count, and a proposal that puts sections in braces need not make progress
 translation of a whole program is another text, so the two are not compared.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
@@ -19,7 +20,7 @@ from omnigraph.compiler.repair.graphql import propose_graphql
 from omnigraph.compiler.repair.gremlin import propose_gremlin
 from omnigraph.compiler.repair.habits import propose_habits
 from omnigraph.compiler.repair.meaning import propose_meaning
-from omnigraph.compiler.repair.program import RefusedProgram
+from omnigraph.compiler.repair.program import RefusedProgram, mask
 from omnigraph.compiler.repair.sections import propose_sections
 from omnigraph.compiler.repair.sql import propose_sql
 from omnigraph.compiler.repair.statements import propose_statements
@@ -37,6 +38,10 @@ TEXT_MAX: Final = 4_000
 CHARACTERS_MAX: Final = 60_000
 """How many characters are compiled for one repair, over all checks."""
 
+_LONG_WORD: Final = re.compile(r"\w{129}")
+"""Programs with such a word are not repaired: patterns begin at each of its characters, and read it
+to its end."""
+
 _UNKNOWN: Final = frozenset({"T1", "T2", "T4", "T6", "U4", "U8", "E1"})
 """A name that means nothing weighs twice: what is wrong with its value shows once it is known."""
 
@@ -48,7 +53,7 @@ def find_repair(
     source: Source, faults: tuple[Diagnostic, ...], catalog: Catalog, check: Check
 ) -> Repair | None:
     """The edits that make a program valid, if they can be found."""
-    if len(source.text) > TEXT_MAX or not faults:
+    if len(source.text) > TEXT_MAX or not faults or _LONG_WORD.search(mask(source.text)):
         return None
     checks = min(CHECKS_MAX, CHARACTERS_MAX // max(1, len(source.text)))
     search = _Search(source.name, catalog, check, checks)

@@ -6,6 +6,7 @@ probe for a newer version and the removal of an incomplete branch need them. Gua
 them with the files that Lance writes.
 """
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -104,6 +105,9 @@ PROPOSALS: Final = "__proposals"
 MAPPED: Final = "__mapped"
 CLOCK: Final = "__clock"
 PROBE: Final = "__probe"
+LEASE_NAME_MAX: Final = 230
+"""A file name has at most 255 characters, and the endings of a lease and its tickets take 25."""
+
 IDENTITY: Final = "__identity.json"
 """The id of the graph, and the place that its branches record."""
 CLONE_CLAIM: Final = "__clone.json"
@@ -130,11 +134,21 @@ def fence_key(operation_id: str) -> str:
 
 
 def lease_key(table: str, branch: str | None) -> str:
-    return f"{LEASES}/{spell(table)}@{spell(branch or 'main')}.json"
+    return f"{LEASES}/{_lease_name(table, branch)}.json"
+
+
+def _lease_name(table: str, branch: str | None) -> str:
+    """The long name of a table is cut and hashed; a name that was cut stays as it is."""
+    shown = spell(branch or "main")
+    whole = f"{spell(table)}@{shown}"
+    if len(whole) <= LEASE_NAME_MAX:
+        return whole
+    digest = hashlib.sha256(table.encode()).hexdigest()[:32]
+    return f"{spell(f'{table[:40]}~{digest}')}@{shown}"
 
 
 def parse_lease_key(key: str) -> tuple[str, str] | None:
-    """The table and the branch of a lease; None for other objects, such as tickets."""
+    """The table, perhaps cut, and the branch of a lease; None for other objects, as tickets."""
     name = key.removeprefix(f"{LEASES}/")
     table, at, branch = name.removesuffix(".json").partition("@")
     if "/" in name or not at or not name.endswith(".json"):
@@ -144,7 +158,7 @@ def parse_lease_key(key: str) -> tuple[str, str] | None:
 
 def lease_line_prefix(table: str, branch: str | None) -> str:
     """The tickets of the operations that wait for a lease."""
-    return f"{LEASES}/{spell(table)}@{spell(branch or 'main')}.line"
+    return f"{LEASES}/{_lease_name(table, branch)}.line"
 
 
 def staging_record_key(operation_id: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import StoreUriInvalid
+from omnigraph.ids import BRANCH_NAME_MAX
 from omnigraph.storage import layout
 
 
@@ -54,6 +55,17 @@ def test_leases_name_a_table_and_a_branch_in_one_segment() -> None:
     assert layout.lease_key("node:Person", None) == "__leases/node%3APerson@main.json"
     assert layout.lease_key("node:Person", "a/b") == "__leases/node%3APerson@a%2Fb.json"
     assert layout.lease_key("a@b", "c") != layout.lease_key("a", "b@c")
+
+
+def test_the_lease_of_a_long_name_is_a_short_file_that_names_itself() -> None:
+    branch = "b" * BRANCH_NAME_MAX
+    keys = {layout.lease_key("node:" + "A" * length, branch) for length in range(60, 400)}
+    assert len(keys) == 340
+    for key in keys:
+        assert len(key.removeprefix("__leases/")) <= layout.LEASE_NAME_MAX + len(".json")
+        table, named = layout.parse_lease_key(key) or ("", "")
+        assert named == branch
+        assert layout.lease_key(table, named) == key
 
 
 def test_operations_leave_their_sidecars_under_their_id() -> None:
